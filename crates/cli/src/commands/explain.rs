@@ -1,0 +1,74 @@
+//! `foretoken explain`: where the time of one step goes.
+
+use clap::Args;
+use foretoken::latency_model::StepShape;
+use serde::Serialize;
+
+use crate::commands::Extras;
+use crate::commands::deployment::DeploymentFlags;
+use crate::failure::Failure;
+use crate::output::JsonOutput;
+
+/// Show where the time of one step goes
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    deployment: DeploymentFlags,
+    /// Sequences that decode one token each
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    batch: u32,
+    /// Tokens that each of them attends to
+    #[arg(long, value_name = "TOKENS", default_value_t = 1024)]
+    context: u32,
+    /// New tokens of a prefill chunk in the same step
+    #[arg(long, value_name = "TOKENS")]
+    prefill: Option<u32>,
+    #[command(flatten)]
+    extras: Extras,
+    #[command(flatten)]
+    output: JsonOutput,
+}
+
+#[derive(Serialize)]
+struct Row {
+    term: &'static str,
+    us: f64,
+    share: f64,
+    bound: String,
+    efficiency: Option<f64>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let deployment = arguments.deployment.apply(None)?;
+    let resolved =
+        deployment.resolve(&arguments.extras.catalog()?, &arguments.extras.physics()?)?;
+    if arguments.context == 0 {
+        return Err(Failure::Flag {
+            flag: "--context",
+            value: "0".into(),
+            allowed: "1 or more",
+        });
+    }
+    let mut shape = StepShape::default();
+    for _ in 0..arguments.batch {
+        shape.add(1, arguments.context - 1, true);
+    }
+    if let Some(prefill) = arguments.prefill.filter(|&tokens| tokens > 0) {
+        shape.add(prefill, 0, true);
+    }
+    let shape = resolved.engine.launched(shape);
+    let explanation = resolved.latency.explain(&shape);
+    let total = explanation.total().as_micros_f64();
+    let rows: Vec<Row> = explanation
+        .terms()
+        .iter()
+        .map(|term| Row {
+            term: term.name,
+            us: term.time.as_micros_f64(),
+            share: term.time.as_micros_f64() / total,
+            bound: term.bound.to_string(),
+            efficiency: term.efficiency,
+        })
+        .collect();
+    arguments.output.emit(&rows, &explanation.to_string())
+}

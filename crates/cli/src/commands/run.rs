@@ -1,0 +1,127 @@
+//! `foretoken run`: one deployment under one workload.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use foretoken::Scenario;
+use foretoken::workload::{LengthSpec, Synthetic, WorkloadSpec};
+
+use crate::commands::Extras;
+use crate::commands::deployment::DeploymentFlags;
+use crate::failure::{Failure, from_json, read};
+use crate::output::JsonOutput;
+
+/// Simulate a deployment under a workload
+///
+/// From a scenario file (YAML or JSON), from flags, or both: flags take the place of what the file
+/// says.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Scenario file (YAML or JSON)
+    scenario: Option<PathBuf>,
+    #[command(flatten)]
+    deployment: DeploymentFlags,
+    #[command(flatten)]
+    workload: WorkloadFlags,
+    /// Names the experiment: every random draw follows from it [default: 0]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Names the repetition of the experiment [default: 0]
+    #[arg(long)]
+    replication: Option<u64>,
+    /// End the run at this simulated time [default: when all is served]
+    #[arg(long, value_name = "SECONDS")]
+    horizon: Option<f64>,
+    #[command(flatten)]
+    extras: Extras,
+    #[command(flatten)]
+    output: JsonOutput,
+}
+
+/// A simple load; richer ones are described in a scenario file.
+#[derive(Debug, Args)]
+struct WorkloadFlags {
+    /// Requests per second, Poisson
+    #[arg(long, value_name = "RPS")]
+    rate: Option<f64>,
+    /// Number of requests
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    requests: u32,
+    /// Tokens of each prompt
+    #[arg(long, value_name = "TOKENS", default_value_t = 512)]
+    prompt_tokens: u32,
+    /// Tokens that each request generates
+    #[arg(long, value_name = "TOKENS", default_value_t = 256)]
+    output_tokens: u32,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let base = arguments.scenario.as_deref().map(scenario).transpose()?;
+    let in_file = |source: foretoken::Error| match &arguments.scenario {
+        Some(path) => Failure::InFile {
+            path: path.clone(),
+            source,
+        },
+        None => Failure::Foretoken(source),
+    };
+    let scenario = arguments.scenario(base)?;
+    let (catalog, physics) = (arguments.extras.catalog()?, arguments.extras.physics()?);
+    let report = scenario.run(&catalog, &physics).map_err(in_file)?;
+    arguments.output.emit(&report, &report.to_string())
+}
+
+impl Arguments {
+    /// The file's scenario with the flags in place.
+    fn scenario(&self, base: Option<Scenario>) -> Result<Scenario, Failure> {
+        let (deployment, workload) = match &base {
+            Some(base) => (Some(base.deployment.clone()), Some(base.workload.clone())),
+            None => (None, None),
+        };
+        let deployment = self.deployment.apply(deployment)?;
+        let workload = match (self.workload.rate, workload) {
+            (Some(rate), _) => self.workload.spec(rate)?,
+            (None, Some(workload)) => workload,
+            (None, None) => {
+                return Err(Failure::Missing {
+                    missing: "the load",
+                    flag: "--rate",
+                });
+            }
+        };
+        let mut scenario = Scenario::new(deployment, workload);
+        if let Some(base) = base {
+            scenario.seed = base.seed;
+            scenario.replication = base.replication;
+            scenario.horizon_s = base.horizon_s;
+        }
+        scenario.seed = self.seed.unwrap_or(scenario.seed);
+        scenario.replication = self.replication.unwrap_or(scenario.replication);
+        scenario.horizon_s = self.horizon.or(scenario.horizon_s);
+        Ok(scenario)
+    }
+}
+
+impl WorkloadFlags {
+    fn spec(&self, rate: f64) -> Result<WorkloadSpec, Failure> {
+        let (prompt, output) = (
+            LengthSpec::constant(self.prompt_tokens),
+            LengthSpec::constant(self.output_tokens),
+        );
+        Ok(Synthetic::poisson(rate, self.requests, prompt, output)?.into())
+    }
+}
+
+/// Reads a scenario file: JSON by its ending, else YAML.
+fn scenario(path: &Path) -> Result<Scenario, Failure> {
+    let text = read(path)?;
+    if path
+        .extension()
+        .is_some_and(|ending| ending.eq_ignore_ascii_case("json"))
+    {
+        return from_json(path, &text);
+    }
+    serde_saphyr::from_str(&text).map_err(|error| Failure::Malformed {
+        path: path.into(),
+        problem: error.to_string(),
+    })
+}

@@ -1,0 +1,94 @@
+//! [`Failure`]: what ends a command with exit code 2.
+
+use std::path::{Path, PathBuf};
+
+/// Why a command cannot do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("{}: {source}", path.display())]
+    Read {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("{}: cannot write: {source}", path.display())]
+    Write {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("{}: {problem}", path.display())]
+    Malformed { path: PathBuf, problem: String },
+    #[error("{}: {source}", path.display())]
+    InFile {
+        path: PathBuf,
+        source: foretoken::Error,
+    },
+    #[error(transparent)]
+    Foretoken(#[from] foretoken::Error),
+    #[error("{flag} is {value}: allowed is {allowed}")]
+    Flag {
+        flag: &'static str,
+        value: String,
+        allowed: &'static str,
+    },
+    #[error("{missing} is missing: give {flag} or a scenario file")]
+    Missing {
+        missing: &'static str,
+        flag: &'static str,
+    },
+    #[error("{failed} of {total} experiments could not be run (listed above)")]
+    Experiments { failed: usize, total: usize },
+}
+
+impl From<foretoken::hwspec::HwspecError> for Failure {
+    fn from(error: foretoken::hwspec::HwspecError) -> Self {
+        Self::Foretoken(error.into())
+    }
+}
+
+impl From<foretoken::latency_model::LatencyError> for Failure {
+    fn from(error: foretoken::latency_model::LatencyError) -> Self {
+        Self::Foretoken(error.into())
+    }
+}
+
+impl From<foretoken::workload::WorkloadError> for Failure {
+    fn from(error: foretoken::workload::WorkloadError) -> Self {
+        Self::Foretoken(error.into())
+    }
+}
+
+/// Reads a whole text file.
+pub(crate) fn read(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path).map_err(|source| Failure::Read {
+        path: path.into(),
+        source,
+    })
+}
+
+/// Writes a whole text file.
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text).map_err(|source| Failure::Write {
+        path: path.into(),
+        source,
+    })
+}
+
+/// Reads JSON; an error names the path to the offending key.
+pub(crate) fn from_json<T: serde::de::DeserializeOwned>(
+    path: &Path,
+    text: &str,
+) -> Result<T, Failure> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    serde_path_to_error::deserialize(&mut reader)
+        .map_err(|error| error.to_string())
+        .and_then(|value| {
+            reader
+                .end()
+                .map_err(|error| error.to_string())
+                .map(|()| value)
+        })
+        .map_err(|problem| Failure::Malformed {
+            path: path.into(),
+            problem,
+        })
+}

@@ -1,0 +1,43 @@
+//! The command `foretoken`: predicts how an LLM serving deployment will behave.
+
+mod commands;
+mod failure;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use commands::{explain, plan, run, validate};
+
+/// Foretells latency, throughput and memory of an LLM serving deployment, on a CPU.
+#[derive(Debug, Parser)]
+#[command(name = "foretoken", version, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(run::Arguments),
+    Validate(validate::Arguments),
+    Explain(explain::Arguments),
+    Plan(plan::Arguments),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Validate(arguments) => validate::run(&arguments),
+        Command::Explain(arguments) => explain::run(&arguments),
+        Command::Plan(arguments) => plan::run(&arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! What commands print: results on standard output, everything else on standard error.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::failure::{Failure, write};
+
+/// Where a machine-readable result goes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct JsonOutput {
+    /// Write the result as JSON to this file; `-` is standard output, in place of the table
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+impl JsonOutput {
+    /// Prints `table` for people, writes `value` for machines where that was asked for.
+    pub(crate) fn emit(&self, value: &impl Serialize, table: &str) -> Result<(), Failure> {
+        let Some(path) = &self.json else {
+            println!("{table}");
+            return Ok(());
+        };
+        let mut text =
+            serde_json::to_string_pretty(value).expect("results are plain data with string keys");
+        text.push('\n');
+        if path.as_os_str() == "-" {
+            print!("{text}");
+            return Ok(());
+        }
+        println!("{table}");
+        write(path, &text)
+    }
+}

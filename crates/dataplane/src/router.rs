@@ -1,0 +1,143 @@
+//! [`Router`]: which endpoint serves a request.
+
+use foretoken_workload::{Occurrence, RequestView};
+
+use crate::view::{EndpointId, GatewayContext};
+
+/// Where a request goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Placement {
+    /// The endpoint that serves it.
+    pub endpoint: EndpointId,
+}
+
+impl From<EndpointId> for Placement {
+    fn from(endpoint: EndpointId) -> Self {
+        Self { endpoint }
+    }
+}
+
+/// Decides which endpoint serves a request.
+///
+/// The host calls [`route`](Self::route) once per admitted request and sends the request there at
+/// once. `None` rejects it. An endpoint that does not exist ends the run with an error. The
+/// endpoints in the context are in the order of their ids, and never empty.
+///
+/// ```
+/// use foretoken_dataplane::{GatewayContext, Placement, Router};
+/// use foretoken_workload::RequestView;
+///
+/// /// Two random endpoints, the shorter queue wins.
+/// struct TwoChoices;
+///
+/// impl Router for TwoChoices {
+///     fn route(&mut self, _: &RequestView<'_>, cx: &mut GatewayContext<'_>) -> Option<Placement> {
+///         let a = cx.rng.choose(cx.endpoints)?;
+///         let b = cx.rng.choose(cx.endpoints)?;
+///         Some(if a.queued <= b.queued { a.id } else { b.id }.into())
+///     }
+/// }
+/// ```
+///
+/// Closures are routers too: `|_: &RequestView<'_>, cx: &mut GatewayContext<'_>| …`.
+pub trait Router: Send {
+    /// The endpoint for `request`.
+    fn route(
+        &mut self,
+        request: &RequestView<'_>,
+        cx: &mut GatewayContext<'_>,
+    ) -> Option<Placement>;
+
+    /// Something happened to a request that was routed before.
+    fn observe(&mut self, occurrence: &Occurrence) {
+        let _ = occurrence;
+    }
+}
+
+impl<F> Router for F
+where
+    F: FnMut(&RequestView<'_>, &mut GatewayContext<'_>) -> Option<Placement> + Send,
+{
+    fn route(
+        &mut self,
+        request: &RequestView<'_>,
+        cx: &mut GatewayContext<'_>,
+    ) -> Option<Placement> {
+        self(request, cx)
+    }
+}
+
+/// One endpoint after the other.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RoundRobin {
+    next: usize,
+}
+
+impl Router for RoundRobin {
+    fn route(&mut self, _: &RequestView<'_>, cx: &mut GatewayContext<'_>) -> Option<Placement> {
+        let endpoint = cx.endpoints.get(self.next % cx.endpoints.len())?;
+        self.next = (self.next + 1) % cx.endpoints.len();
+        Some(endpoint.id.into())
+    }
+}
+
+/// Any endpoint, uniformly.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Random;
+
+impl Router for Random {
+    fn route(&mut self, _: &RequestView<'_>, cx: &mut GatewayContext<'_>) -> Option<Placement> {
+        Some(cx.rng.choose(cx.endpoints)?.id.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use foretoken_des_kernel::{RngStreams, SimTime};
+    use foretoken_workload::{ContentId, Prompt, Request, RequestId, Segment};
+
+    use super::*;
+    use crate::view::EndpointView;
+
+    fn targets(router: &mut dyn Router, decisions: usize) -> Vec<u32> {
+        let endpoints: Vec<_> = (0..3)
+            .map(|id| EndpointView::idle(EndpointId::new(id), 10))
+            .collect();
+        let mut rng = RngStreams::new(1, 0).stream("routing", 0);
+        let prompt = Prompt::new([Segment::new(ContentId::new(0), 4)]).expect("four tokens");
+        let request = Request::new(RequestId::new(0), SimTime::ZERO, prompt, 1);
+        let mut decide = || {
+            let mut cx = GatewayContext::new(SimTime::ZERO, &endpoints, &mut rng);
+            router
+                .route(&request.view(), &mut cx)
+                .expect("there are endpoints")
+                .endpoint
+                .get()
+        };
+        (0..decisions).map(|_| decide()).collect()
+    }
+
+    #[test]
+    fn round_robin_takes_one_after_the_other() {
+        assert_eq!(targets(&mut RoundRobin::default(), 5), [0, 1, 2, 0, 1]);
+    }
+
+    #[test]
+    fn random_reaches_every_endpoint_and_repeats_with_its_stream() {
+        let first = targets(&mut Random, 50);
+        assert!((0..3).all(|id| first.contains(&id)));
+        assert_eq!(first, targets(&mut Random, 50));
+    }
+
+    #[test]
+    fn a_closure_is_a_router() {
+        let mut least = |_: &RequestView<'_>, cx: &mut GatewayContext<'_>| {
+            cx.endpoints
+                .iter()
+                .min_by_key(|e| e.queued)
+                .map(|e| e.id.into())
+        };
+        assert_eq!(targets(&mut least, 2), [0, 0]);
+    }
+}

@@ -1,0 +1,239 @@
+//! Drives the scheduler in lockstep, as the recorder drove the real one.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use foretoken_des_kernel::SimTime;
+use foretoken_engine::{Policies, Scheduler, SchedulerConfig, Scheduling, Semantics, StepPlan};
+use foretoken_workload::{ContentId, FinishReason, Priority, Prompt, Request, RequestId, Segment};
+
+use crate::golden::{GoldenRequest, Scenario, Step};
+
+/// The first iteration in which the replay differs from the recording.
+#[derive(Debug)]
+pub(crate) struct Mismatch {
+    pub(crate) step: u64,
+    pub(crate) expected: Option<Box<Step>>,
+    pub(crate) actual: Box<Step>,
+}
+
+/// Iterations after the last recorded one, to see that nothing more happens.
+const EXTRA_ITERATIONS: u64 = 50;
+
+/// Replays a scenario.
+///
+/// # Errors
+/// A scenario that makes no sense, in words; a difference, as the inner error.
+pub(crate) fn replay(scenario: &Scenario) -> Result<Result<(), Mismatch>, String> {
+    let mut harness = Harness::new(scenario)?;
+    let last = scenario.steps.last().map_or(0, |step| step.step);
+    let mut expected = scenario.steps.iter().peekable();
+    for iteration in 0..=last + EXTRA_ITERATIONS {
+        let before = harness.state();
+        let actual = harness.iterate(iteration);
+        if let Some(wanted) = expected.next_if(|step| step.step == iteration) {
+            // Recordings of the synchronous loop leave out which step the output belongs to.
+            let mut comparable = actual.clone();
+            if harness.scheduling == Scheduling::Synchronous {
+                comparable.output_of_step = None;
+            }
+            if comparable != *wanted {
+                return Ok(Err(Mismatch {
+                    step: iteration,
+                    expected: Some(Box::new(wanted.clone())),
+                    actual: Box::new(actual),
+                }));
+            }
+        } else if !actual.scheduled.is_empty()
+            || !actual.tokens.is_empty()
+            || !actual.preempted.is_empty()
+            || !actual.finished.is_empty()
+            || (harness.quiet(iteration) && harness.state() != before)
+        {
+            let actual = Box::new(actual);
+            return Ok(Err(Mismatch {
+                step: iteration,
+                expected: None,
+                actual,
+            }));
+        }
+    }
+    Ok(Ok(()))
+}
+
+struct Harness<'a> {
+    scenario: &'a Scenario,
+    scheduler: Scheduler,
+    scheduling: Scheduling,
+    /// Numbers of the requests; they order as the names do, since the real ids compare as strings.
+    ids: BTreeMap<&'a str, RequestId>,
+    names: Vec<&'a str>,
+    salts: Vec<&'a str>,
+    in_flight: VecDeque<(u64, StepPlan)>,
+}
+
+impl<'a> Harness<'a> {
+    fn new(scenario: &'a Scenario) -> Result<Self, String> {
+        let config = &scenario.config;
+        let scheduling = if config.async_scheduling {
+            Scheduling::Asynchronous
+        } else {
+            Scheduling::Synchronous
+        };
+        let settings = SchedulerConfig {
+            max_num_seqs: config.max_num_seqs,
+            max_num_batched_tokens: config.max_num_batched_tokens,
+            max_model_len: config.max_model_len,
+            block_size: config.block_size,
+            num_gpu_blocks: config.num_gpu_blocks,
+            prefix_caching: config.enable_prefix_caching,
+            chunked_prefill: config.enable_chunked_prefill,
+            long_prefill_token_threshold: config.long_prefill_token_threshold,
+            scheduling,
+            semantics: Semantics::V0_15,
+        };
+        let policies = if config.policy == "priority" {
+            Policies::priority()
+        } else {
+            Policies::fcfs()
+        };
+        let scheduler = Scheduler::new(settings, policies)
+            .map_err(|error| format!("scenario {}: {error}", scenario.id))?;
+        let mut names: Vec<&str> = scenario.requests.iter().map(|r| r.id.as_str()).collect();
+        names.sort_unstable();
+        let ids = (0..).map(RequestId::new);
+        let ids = names.iter().copied().zip(ids).collect();
+        let mut salts: Vec<&str> = scenario
+            .requests
+            .iter()
+            .filter_map(|r| r.cache_salt.as_deref())
+            .collect();
+        salts.sort_unstable();
+        salts.dedup();
+        Ok(Self {
+            scenario,
+            scheduler,
+            scheduling,
+            ids,
+            names,
+            salts,
+            in_flight: VecDeque::new(),
+        })
+    }
+
+    fn iterate(&mut self, iteration: u64) -> Step {
+        let now = SimTime::from_nanos(iteration);
+        let scenario = self.scenario;
+        for golden in scenario
+            .requests
+            .iter()
+            .filter(|r| r.arrival_step == iteration)
+        {
+            let request = self.request(golden);
+            self.scheduler.add(now, request);
+        }
+        for golden in scenario
+            .requests
+            .iter()
+            .filter(|r| r.abort_step == Some(iteration))
+        {
+            self.scheduler.abort(self.ids[golden.id.as_str()]);
+        }
+        let plan = self.scheduler.schedule(now);
+        let mut step = self.planned(iteration, &plan);
+        let executed = !plan.is_empty();
+        self.in_flight.push_back((iteration, plan));
+        let wait =
+            self.scheduling == Scheduling::Synchronous || !executed || self.in_flight.len() > 1;
+        if wait && let Some((of, plan)) = self.in_flight.pop_front() {
+            step.output_of_step = Some(of);
+            let mut outputs = Vec::new();
+            self.scheduler.apply(plan, |output| outputs.push(output));
+            for output in outputs {
+                let name = self.name(output.request);
+                step.tokens.push((name.clone(), 1));
+                match output.finish {
+                    Some(FinishReason::Stop) => step.finished.push((name, "stop".into())),
+                    Some(FinishReason::Length) => step.finished.push((name, "length".into())),
+                    _ => {}
+                }
+            }
+        }
+        step.running_after = self.running();
+        step.waiting_after = self.waiting();
+        step.free_blocks_after = self.scheduler.kv().free();
+        step
+    }
+
+    fn planned(&self, iteration: u64, plan: &StepPlan) -> Step {
+        let entries = plan.entries.iter();
+        let admitted = |resumed: bool| {
+            let chosen = plan.admitted.iter().filter(move |a| a.resumed == resumed);
+            chosen.map(|a| self.name(a.request)).collect()
+        };
+        Step {
+            step: iteration,
+            scheduled: entries
+                .clone()
+                .map(|e| (self.name(e.request), e.tokens))
+                .collect(),
+            total_tokens: plan.tokens(),
+            computed_before: entries
+                .map(|entry| (self.name(entry.request), entry.computed_before))
+                .collect(),
+            new: admitted(false),
+            resumed: admitted(true),
+            preempted: plan.preempted.iter().map(|&id| self.name(id)).collect(),
+            running: self.running(),
+            waiting: self.waiting(),
+            free_blocks: self.scheduler.kv().free(),
+            ..Step::default()
+        }
+    }
+
+    fn request(&self, golden: &GoldenRequest) -> Request {
+        let segments = golden.prompt.iter().map(|segment| Segment {
+            content: ContentId::new(segment.group),
+            offset: segment.offset,
+            len: segment.len,
+        });
+        let prompt = Prompt::new(segments).expect("recorded prompts are not empty");
+        let id = self.ids[golden.id.as_str()];
+        let arrival = SimTime::try_from_secs_f64(golden.arrival_time)
+            .expect("recorded times are small and positive");
+        let mut request = Request::new(id, arrival, prompt, golden.output_len);
+        if let Some(eos_at) = golden.eos_at {
+            request = request.stopping(eos_at + 1, golden.output_len);
+        }
+        request.priority = Priority::new(golden.priority);
+        request.output_content = ContentId::new(golden.output_group);
+        request.cache_salt = golden
+            .cache_salt
+            .as_deref()
+            .and_then(|salt| self.salts.binary_search(&salt).ok())
+            .map(|index| index as u64);
+        request
+    }
+
+    /// Whether nothing arrives and nobody leaves in this iteration.
+    fn quiet(&self, iteration: u64) -> bool {
+        let moves =
+            |r: &GoldenRequest| r.arrival_step == iteration || r.abort_step == Some(iteration);
+        !self.scenario.requests.iter().any(moves)
+    }
+
+    fn state(&self) -> (Vec<String>, Vec<String>, u32) {
+        (self.running(), self.waiting(), self.scheduler.kv().free())
+    }
+
+    fn running(&self) -> Vec<String> {
+        self.scheduler.running().map(|id| self.name(id)).collect()
+    }
+
+    fn waiting(&self) -> Vec<String> {
+        self.scheduler.waiting().map(|id| self.name(id)).collect()
+    }
+
+    fn name(&self, id: RequestId) -> String {
+        self.names[id.index()].to_owned()
+    }
+}

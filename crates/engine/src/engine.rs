@@ -1,0 +1,402 @@
+//! [`Engine`]: the step clock around the scheduler.
+//!
+//! With schedule time `s` and update time `u` on the CPU and `g(i)` of batch `i` on the accelerator,
+//! asynchronous scheduling keeps two batches in flight:
+//!
+//! ```text
+//! submit(i)    = start(i) + s
+//! gpu_start(i) = max(submit(i), gpu_end(i-1))
+//! gpu_end(i)   = gpu_start(i) + g(i)
+//! start(i+1)   = max(submit(i), gpu_end(i-1)) + u     (submit(i) while batch i is the only one)
+//! ```
+//!
+//! so that a request that arrives while batch `i-1` runs (batch `i` is queued already) is planned
+//! into batch `i+1`. All of this happens on a clock with fractional nanoseconds; what leaves the
+//! engine is rounded down to whole ones.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use foretoken_des_kernel::{SimDuration, SimTime};
+use foretoken_latency_model::{Fine, LatencyModel};
+use foretoken_workload::order::ByPriority;
+use foretoken_workload::{
+    Fcfs, FinishReason, Lifecycle, Occurrence, QueueOrder, RejectReason, Request, RequestId,
+};
+
+use crate::config::{EngineConfig, EngineError, Scheduling};
+use crate::event::{EngineEvent, EngineStats, StepReport};
+use crate::plan::StepPlan;
+use crate::preemption::{LastAdmitted, LeastUrgent, PreemptionPolicy};
+use crate::scheduler::Scheduler;
+
+/// The choices that an engine leaves to policies.
+#[derive(Debug)]
+pub struct Policies {
+    /// Who is admitted next.
+    pub order: Box<dyn QueueOrder>,
+    /// Whose blocks are taken.
+    pub preemption: Box<dyn PreemptionPolicy>,
+}
+
+impl Policies {
+    /// vLLM's `fcfs`: first come, first served; the last admitted is preempted.
+    pub fn fcfs() -> Self {
+        Self {
+            order: Box::new(Fcfs),
+            preemption: Box::new(LastAdmitted),
+        }
+    }
+
+    /// vLLM's `priority`: by (priority, arrival); the least urgent is preempted.
+    pub fn priority() -> Self {
+        Self {
+            order: Box::new(ByPriority),
+            preemption: Box::new(LeastUrgent),
+        }
+    }
+}
+
+/// How long the core sleeps after an empty step while requests are unfinished, rather than spin.
+const IDLE_PAUSE: SimDuration = SimDuration::from_millis(1);
+
+/// What the core does at its next wake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Nothing to do until something is submitted.
+    Idle,
+    /// Plan a step.
+    Schedule,
+    /// Apply the output of the oldest batch, then plan a step.
+    Apply,
+}
+
+#[derive(Debug)]
+struct Batch {
+    plan: StepPlan,
+    end: Fine,
+    step: Option<StepReport>,
+}
+
+/// One serving engine.
+#[derive(Debug)]
+pub struct Engine {
+    config: EngineConfig,
+    latency: Arc<dyn LatencyModel>,
+    scheduler: Scheduler,
+    /// Requests on their way through the front end, by the time at which they reach the core.
+    inbox: BTreeMap<(SimTime, u64), Request>,
+    submitted: u64,
+    /// Requests whose client went away since the core last looked.
+    aborts: Vec<RequestId>,
+    /// Ends that are to be reported at the next wake.
+    rejected: VecDeque<Occurrence>,
+    in_flight: VecDeque<Batch>,
+    /// Whether the batch planned last computes anything.
+    executed: bool,
+    phase: Phase,
+    /// When the core does what `phase` says.
+    wake: Fine,
+    /// When the accelerator has done all it was given.
+    accelerator_free: Fine,
+    /// When the output side of the front end has handled all it was given.
+    output_free: Fine,
+    /// When a client saw the last token; an end is never reported before the tokens.
+    delivered: SimTime,
+    now: SimTime,
+}
+
+impl Engine {
+    /// An idle engine.
+    ///
+    /// # Errors
+    /// [`EngineError`] names a setting that vLLM would refuse to start with.
+    pub fn new(
+        config: EngineConfig,
+        latency: Arc<dyn LatencyModel>,
+        policies: Policies,
+    ) -> Result<Self, EngineError> {
+        config.check()?;
+        let scheduler = Scheduler::new(config.scheduler.clone(), policies)?;
+        Ok(Self {
+            config,
+            latency,
+            scheduler,
+            inbox: BTreeMap::new(),
+            submitted: 0,
+            aborts: Vec::new(),
+            rejected: VecDeque::new(),
+            in_flight: VecDeque::new(),
+            executed: false,
+            phase: Phase::Idle,
+            wake: Fine::ZERO,
+            accelerator_free: Fine::ZERO,
+            output_free: Fine::ZERO,
+            delivered: SimTime::ZERO,
+            now: SimTime::ZERO,
+        })
+    }
+
+    /// Hands a request to the front end. It reaches the core after tokenisation.
+    ///
+    /// A request that can never be served is rejected: the report comes with the next
+    /// [`advance`](Self::advance).
+    pub fn submit(&mut self, now: SimTime, request: Request) {
+        self.now = self.now.max(now);
+        if let Some(reason) = self.never_served(&request) {
+            let what = Lifecycle::Rejected { reason };
+            self.rejected
+                .push_back(Occurrence::new(now, request.id, what));
+            return;
+        }
+        let host = &self.config.host;
+        let ready = now + host.ingest + host.ingest_per_token * u64::from(request.prompt.tokens());
+        self.submitted += 1;
+        self.inbox.insert((ready, self.submitted), request);
+    }
+
+    /// The client of a request goes away. The core notices when it next looks; the end is reported
+    /// with the following [`advance`](Self::advance). Unknown and ended requests are ignored.
+    pub fn abort(&mut self, now: SimTime, request: RequestId) {
+        self.now = self.now.max(now);
+        self.aborts.push(request);
+    }
+
+    /// When the engine wants to be advanced next; `None` while it is idle.
+    pub fn next_wake(&self) -> Option<SimTime> {
+        if !self.rejected.is_empty() {
+            return Some(self.now);
+        }
+        match self.phase {
+            Phase::Idle if !self.aborts.is_empty() => Some(self.now),
+            Phase::Idle => self
+                .inbox
+                .first_key_value()
+                .map(|(key, _)| key.0.max(self.now)),
+            Phase::Schedule | Phase::Apply => Some(floor(self.wake).max(self.now)),
+        }
+    }
+
+    /// Does what is due at `now`, reporting as it goes.
+    pub fn advance(&mut self, now: SimTime, report: &mut dyn FnMut(EngineEvent)) {
+        self.now = self.now.max(now);
+        for occurrence in self.rejected.drain(..) {
+            report(EngineEvent::Request(occurrence));
+        }
+        if self.phase == Phase::Idle {
+            self.drain_inputs(report);
+            if self.scheduler.has_work() {
+                self.phase = Phase::Schedule;
+                self.wake = self
+                    .wake
+                    .max(Fine::from(now.saturating_since(SimTime::ZERO)));
+            }
+        }
+        while self.phase != Phase::Idle && floor(self.wake) <= now {
+            self.apply_aborts(report);
+            if self.phase == Phase::Apply {
+                self.apply_oldest(report);
+                if !self.executed && self.scheduler.has_requests() {
+                    self.phase = Phase::Schedule;
+                    self.wake += Fine::from(IDLE_PAUSE);
+                    continue;
+                }
+            }
+            self.drain_inputs(report);
+            if self.scheduler.has_work() {
+                self.iterate(report);
+            } else if self.in_flight.is_empty() {
+                self.phase = Phase::Idle;
+            } else {
+                self.executed = false;
+                self.await_oldest(self.wake);
+            }
+        }
+    }
+
+    /// The state as it would be reported to a scraper.
+    pub fn stats(&self) -> EngineStats {
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        EngineStats {
+            running: count(self.scheduler.running_len()),
+            waiting: count(self.scheduler.waiting_len() + self.inbox.len()),
+            kv_used: self.scheduler.kv().used(),
+            kv_total: self.config.scheduler.usable_blocks(),
+        }
+    }
+
+    /// The scheduler, for inspection.
+    pub fn scheduler(&self) -> &Scheduler {
+        &self.scheduler
+    }
+
+    /// Whether no request is inside and no batch in flight; then no KV block is in use (the
+    /// invariant *no KV block leaked*, which is checked here).
+    ///
+    /// # Panics
+    /// If blocks are in use without a request.
+    pub fn is_drained(&self) -> bool {
+        let drained = !self.scheduler.has_requests() && self.inbox.is_empty();
+        assert!(
+            !drained || self.scheduler.kv().used() == 0,
+            "no KV block leaked: {} blocks are in use without a request",
+            self.scheduler.kv().used()
+        );
+        drained
+    }
+
+    fn never_served(&self, request: &Request) -> Option<RejectReason> {
+        let scheduler = &self.config.scheduler;
+        let prompt_tokens = request.prompt.tokens();
+        let max_model_len = scheduler.max_model_len;
+        if prompt_tokens >= max_model_len {
+            return Some(RejectReason::PromptTooLong {
+                prompt_tokens,
+                max_model_len,
+            });
+        }
+        // The last output token is never computed.
+        let longest = prompt_tokens.saturating_add(request.output_tokens() - 1);
+        let needed = longest.min(max_model_len).div_ceil(scheduler.block_size);
+        let available = scheduler.usable_blocks();
+        (needed > available).then_some(RejectReason::ExceedsKvPool { needed, available })
+    }
+
+    fn drain_inputs(&mut self, report: &mut dyn FnMut(EngineEvent)) {
+        while let Some(entry) = self.inbox.first_entry() {
+            if entry.key().0 > self.now {
+                break;
+            }
+            let request = entry.remove();
+            self.scheduler.add(self.now, request);
+        }
+        self.apply_aborts(report);
+    }
+
+    fn apply_aborts(&mut self, report: &mut dyn FnMut(EngineEvent)) {
+        for id in core::mem::take(&mut self.aborts) {
+            let known = self.scheduler.abort(id) || {
+                let before = self.inbox.len();
+                self.inbox.retain(|_, request| request.id != id);
+                self.inbox.len() < before
+            };
+            if known {
+                let what = Lifecycle::Finished {
+                    reason: FinishReason::Abort,
+                };
+                let at = self.now.max(self.delivered);
+                report(EngineEvent::Request(Occurrence::new(at, id, what)));
+            }
+        }
+    }
+
+    /// One iteration of the core loop from its planning on; sets when and how it goes on.
+    fn iterate(&mut self, report: &mut dyn FnMut(EngineEvent)) {
+        let plan = self.scheduler.schedule(self.now);
+        for admission in &plan.admitted {
+            let cached_tokens = admission.cached_tokens;
+            let what = if admission.resumed {
+                Lifecycle::Resumed { cached_tokens }
+            } else {
+                Lifecycle::Scheduled { cached_tokens }
+            };
+            report(EngineEvent::Request(Occurrence::new(
+                self.now,
+                admission.request,
+                what,
+            )));
+        }
+        for &id in &plan.preempted {
+            report(EngineEvent::Request(Occurrence::new(
+                self.now,
+                id,
+                Lifecycle::Preempted,
+            )));
+        }
+
+        let host = &self.config.host;
+        let sequences = plan.entries.len() as u64;
+        let submit = self.wake + Fine::from(host.schedule + host.schedule_per_sequence * sequences);
+        self.executed = !plan.is_empty();
+        let (mut end, mut step) = (submit, None);
+        if self.executed {
+            let shape = self.config.launched(plan.shape());
+            let start = submit.max(self.accelerator_free);
+            end = start + self.latency.step(&shape);
+            self.accelerator_free = end;
+            step = Some(StepReport {
+                start: floor(start),
+                end: floor(end),
+                shape,
+            });
+        }
+        self.in_flight.push_back(Batch { plan, end, step });
+
+        let asynchronous = self.config.scheduler.scheduling == Scheduling::Asynchronous;
+        if asynchronous && self.executed && self.in_flight.len() == 1 {
+            self.phase = Phase::Schedule;
+            self.wake = submit;
+            return;
+        }
+        self.await_oldest(submit);
+    }
+
+    /// From `free` on the core waits for the oldest batch, then applies its output.
+    fn await_oldest(&mut self, free: Fine) {
+        let host = &self.config.host;
+        let oldest = self
+            .in_flight
+            .front()
+            .expect("the core waits only while a batch is in flight");
+        let update = host.update + host.update_per_sequence * oldest.plan.entries.len() as u64;
+        self.phase = Phase::Apply;
+        self.wake = free.max(oldest.end) + Fine::from(update);
+    }
+
+    fn apply_oldest(&mut self, report: &mut dyn FnMut(EngineEvent)) {
+        let batch = self
+            .in_flight
+            .pop_front()
+            .expect("the apply phase has a batch in flight");
+        if let Some(step) = batch.step {
+            report(EngineEvent::Step(step));
+        }
+        let sampled = batch
+            .plan
+            .entries
+            .iter()
+            .filter(|entry| entry.samples)
+            .count() as u64;
+        if sampled == 0 {
+            self.scheduler.apply(batch.plan, |_| {});
+            return;
+        }
+        let host = &self.config.host;
+        // One process detokenises and streams, batch after batch.
+        self.output_free =
+            self.wake.max(self.output_free) + Fine::from(host.deliver_per_sequence * sampled);
+        let at = floor(self.output_free + Fine::from(host.deliver));
+        self.delivered = at;
+        self.scheduler.apply(batch.plan, |output| {
+            let tokens = Lifecycle::Tokens { count: 1 };
+            report(EngineEvent::Request(Occurrence::new(
+                at,
+                output.request,
+                tokens,
+            )));
+            if let Some(reason) = output.finish {
+                let finished = Lifecycle::Finished { reason };
+                report(EngineEvent::Request(Occurrence::new(
+                    at,
+                    output.request,
+                    finished,
+                )));
+            }
+        });
+    }
+}
+
+/// The instant of a clock reading, rounded down to whole nanoseconds.
+fn floor(clock: Fine) -> SimTime {
+    SimTime::ZERO + clock.floor()
+}

@@ -1,0 +1,74 @@
+//! [`StepPlan`]: what one step computes.
+
+use foretoken_latency_model::StepShape;
+use foretoken_workload::RequestId;
+
+use crate::sequence::Slot;
+
+/// One sequence's part of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Planned {
+    /// The request.
+    pub request: RequestId,
+    /// Tokens that the step computes for it.
+    pub tokens: u32,
+    /// Tokens computed before the step, prefix hits included.
+    pub computed_before: u32,
+    /// Whether the step reaches the end of its known tokens, and so samples an output token.
+    pub samples: bool,
+    pub(crate) slot: Slot,
+}
+
+/// A sequence that entered the running batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Admission {
+    /// The request.
+    pub request: RequestId,
+    /// Tokens found in the prefix cache.
+    pub cached_tokens: u32,
+    /// Whether it had been preempted before.
+    pub resumed: bool,
+}
+
+/// What one step computes, in the order of planning: running sequences, then admissions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StepPlan {
+    /// The sequences of the step.
+    pub entries: Vec<Planned>,
+    /// Who entered the running batch.
+    pub admitted: Vec<Admission>,
+    /// Who lost its blocks, in the order of preemption.
+    pub preempted: Vec<RequestId>,
+}
+
+impl StepPlan {
+    /// Whether nothing is computed.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Tokens of the step.
+    pub fn tokens(&self) -> u32 {
+        self.entries.iter().map(|entry| entry.tokens).sum()
+    }
+
+    /// The shape of the step, unpadded.
+    pub fn shape(&self) -> StepShape {
+        let mut shape = StepShape::default();
+        for entry in &self.entries {
+            shape.add(entry.tokens, entry.computed_before, entry.samples);
+        }
+        shape.settle(0);
+        shape
+    }
+
+    /// Forgets everything but the memory.
+    pub(crate) fn clear(&mut self) {
+        self.entries.clear();
+        self.admitted.clear();
+        self.preempted.clear();
+    }
+}

@@ -1,0 +1,96 @@
+//! The waiting queue: sequences in the order of their keys.
+
+use std::collections::BTreeSet;
+
+use foretoken_workload::{OrderKey, QueueOrder, RequestId, Requeue};
+
+use crate::sequence::Slot;
+
+/// Key, then place among equal keys, then id. Orders that put preempted requests in front use the
+/// place; for the others it is 0, and the smaller id goes first (as vLLM's priority heap).
+type Place = (OrderKey, i64, RequestId, Slot);
+
+#[derive(Debug)]
+pub(crate) struct WaitingQueue {
+    order: Box<dyn QueueOrder>,
+    places: BTreeSet<Place>,
+    /// Where each slot stands, to remove it.
+    by_slot: Vec<Option<Place>>,
+    front: i64,
+    back: i64,
+}
+
+impl WaitingQueue {
+    pub(crate) fn new(order: Box<dyn QueueOrder>) -> Self {
+        Self {
+            order,
+            places: BTreeSet::new(),
+            by_slot: Vec::new(),
+            front: 0,
+            back: 0,
+        }
+    }
+
+    pub(crate) fn order(&self) -> &dyn QueueOrder {
+        &*self.order
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Enters a new request.
+    pub(crate) fn push(&mut self, key: OrderKey, id: RequestId, slot: Slot) {
+        let place = match self.order.requeue() {
+            Requeue::Front => {
+                self.back += 1;
+                self.back
+            }
+            Requeue::ByKey => 0,
+        };
+        self.insert((key, place, id, slot));
+    }
+
+    /// Enters a preempted request.
+    pub(crate) fn push_preempted(&mut self, key: OrderKey, id: RequestId, slot: Slot) {
+        match self.order.requeue() {
+            Requeue::Front => {
+                self.front -= 1;
+                self.insert((OrderKey::default(), self.front, id, slot));
+            }
+            Requeue::ByKey => self.insert((key, 0, id, slot)),
+        }
+    }
+
+    fn insert(&mut self, place: Place) {
+        let index = place.3 as usize;
+        if self.by_slot.len() <= index {
+            self.by_slot.resize(index + 1, None);
+        }
+        self.by_slot[index] = Some(place);
+        self.places.insert(place);
+    }
+
+    pub(crate) fn head(&self) -> Option<Slot> {
+        self.places.first().map(|place| place.3)
+    }
+
+    pub(crate) fn remove(&mut self, slot: Slot) {
+        let place = self.by_slot[slot as usize]
+            .take()
+            .expect("a waiting sequence has a place");
+        self.places.remove(&place);
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Slot> {
+        self.places.iter().map(|place| place.3)
+    }
+
+    /// Gives the sequences new keys, in the order of [`iter`](Self::iter).
+    pub(crate) fn rekey(&mut self, keys: &[OrderKey]) {
+        let places = core::mem::take(&mut self.places);
+        for ((_, place, id, slot), &key) in places.into_iter().zip(keys) {
+            self.insert((key, place, id, slot));
+        }
+    }
+}

@@ -1,0 +1,497 @@
+//! The scheduler: forms one batch after another from running and waiting sequences.
+//!
+//! It knows no time but the `now` it is told (for queue orders), and nothing of step durations: the
+//! step clock in [`engine`](crate::engine) drives it, and a test can drive it in lockstep.
+
+use foretoken_des_kernel::SimTime;
+use foretoken_workload::{FinishReason, OrderKey, QueueSignals, Rekey, Request, RequestId};
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
+
+use crate::config::{EngineError, SchedulerConfig, Scheduling};
+use crate::engine::Policies;
+use crate::kv::{BlockId, KvCache};
+use crate::plan::{Admission, Planned, StepPlan};
+use crate::preemption::{PreemptionPolicy, RunningView};
+use crate::queue::WaitingQueue;
+use crate::sequence::{Sequence, Slot, Status};
+
+/// An output token of a request, and whether it was the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Output {
+    /// The request.
+    pub request: RequestId,
+    /// How it ended with this token, if it did.
+    pub finish: Option<FinishReason>,
+}
+
+/// vLLM V1's scheduler with its KV manager.
+#[derive(Debug)]
+pub struct Scheduler {
+    config: SchedulerConfig,
+    kv: KvCache,
+    sequences: Vec<Option<Sequence>>,
+    free_slots: Vec<Slot>,
+    slots: HashMap<RequestId, Slot, FxBuildHasher>,
+    running: Vec<Slot>,
+    waiting: WaitingQueue,
+    preemption: Box<dyn PreemptionPolicy>,
+    /// Ended requests that the workers have not been told of: one more step follows.
+    unflushed: bool,
+    hits: Vec<BlockId>,
+    views: Vec<RunningView>,
+    spare: Vec<StepPlan>,
+}
+
+impl Scheduler {
+    /// A scheduler without requests.
+    ///
+    /// # Errors
+    /// [`EngineError`] names a setting outside its range.
+    pub fn new(config: SchedulerConfig, policies: Policies) -> Result<Self, EngineError> {
+        config.check()?;
+        let kv = KvCache::new(
+            config.num_gpu_blocks,
+            config.block_size,
+            config.prefix_caching,
+            config.semantics.uncached_first_release,
+        );
+        Ok(Self {
+            config,
+            kv,
+            sequences: Vec::new(),
+            free_slots: Vec::new(),
+            slots: HashMap::with_hasher(FxBuildHasher),
+            running: Vec::new(),
+            waiting: WaitingQueue::new(policies.order),
+            preemption: policies.preemption,
+            unflushed: false,
+            hits: Vec::new(),
+            views: Vec::new(),
+            spare: Vec::new(),
+        })
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &SchedulerConfig {
+        &self.config
+    }
+
+    /// KV memory.
+    pub fn kv(&self) -> &KvCache {
+        &self.kv
+    }
+
+    /// Running requests, in the order of their admission.
+    pub fn running(&self) -> impl Iterator<Item = RequestId> {
+        self.running
+            .iter()
+            .map(|&slot| self.sequence(slot).request.id)
+    }
+
+    /// Waiting requests, the next one first.
+    pub fn waiting(&self) -> impl Iterator<Item = RequestId> {
+        self.waiting
+            .iter()
+            .map(|slot| self.sequence(slot).request.id)
+    }
+
+    /// Number of running requests.
+    pub fn running_len(&self) -> usize {
+        self.running.len()
+    }
+
+    /// Number of waiting requests.
+    pub fn waiting_len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether any request is unfinished.
+    pub fn has_requests(&self) -> bool {
+        !self.slots.is_empty()
+    }
+
+    /// Whether a step is due: requests, or ends that the workers have not been told of.
+    pub fn has_work(&self) -> bool {
+        self.has_requests() || self.unflushed
+    }
+
+    /// Puts a request into the waiting queue.
+    ///
+    /// # Panics
+    /// If the id is in use: ids are unique.
+    pub fn add(&mut self, now: SimTime, request: Request) {
+        let id = request.id;
+        let sequence = Sequence::new(request);
+        let slot = if let Some(slot) = self.free_slots.pop() {
+            self.sequences[slot as usize] = Some(sequence);
+            slot
+        } else {
+            self.sequences.push(Some(sequence));
+            Slot::try_from(self.sequences.len() - 1).expect("fewer than 2^32 sequences at once")
+        };
+        let previous = self.slots.insert(id, slot);
+        assert!(
+            previous.is_none(),
+            "request ids are unique: {id} was submitted twice"
+        );
+        let key = self.order_key(slot, now);
+        self.waiting.push(key, id, slot);
+    }
+
+    /// Takes an unfinished request out and frees its blocks; `false` if there is none of this id.
+    pub fn abort(&mut self, id: RequestId) -> bool {
+        let Some(&slot) = self.slots.get(&id) else {
+            return false;
+        };
+        self.remove(slot);
+        true
+    }
+
+    /// Plans one step: advances the computed tokens of every sequence in it.
+    pub fn schedule(&mut self, now: SimTime) -> StepPlan {
+        let mut plan = self.spare.pop().unwrap_or_default();
+        let mut budget = self.config.max_num_batched_tokens;
+        let lone = self.config.semantics.lone_request_ignores_threshold && self.slots.len() == 1;
+        let threshold = match self.config.long_prefill_token_threshold {
+            0 => u32::MAX,
+            _ if lone => u32::MAX,
+            threshold => threshold,
+        };
+        self.plan_running(&mut plan, &mut budget, threshold, now);
+        if plan.preempted.is_empty() {
+            self.admit_waiting(&mut plan, &mut budget, threshold, now);
+        }
+        for entry in &mut plan.entries {
+            let sequence = self.sequences[entry.slot as usize]
+                .as_mut()
+                .expect(PLANNED_EXIST);
+            sequence.planned = 0;
+            sequence.computed += entry.tokens;
+            entry.samples = sequence.computed == sequence.expected();
+            if entry.samples && self.config.scheduling == Scheduling::Asynchronous {
+                sequence.placeholders += 1;
+            }
+        }
+        self.unflushed = false;
+        plan
+    }
+
+    fn plan_running(
+        &mut self,
+        plan: &mut StepPlan,
+        budget: &mut u32,
+        threshold: u32,
+        now: SimTime,
+    ) {
+        let mut index = 0;
+        while index < self.running.len() && *budget > 0 {
+            let slot = self.running[index];
+            let sequence = self.sequence(slot);
+            let gap = sequence.expected() - sequence.computed;
+            // The last position of max_model_len is never computed.
+            let room = (self.config.max_model_len - 1).saturating_sub(sequence.computed);
+            let tokens = gap.min(threshold).min(*budget).min(room);
+            if tokens == 0 || sequence.ends_in_flight() {
+                index += 1;
+                continue;
+            }
+            // Where the sequence stands now: victims before it move it forward.
+            let mut needy = index;
+            let mut preempted_itself = false;
+            while !preempted_itself && !self.allocate(slot, tokens) {
+                let victim = self.choose_victim(needy);
+                preempted_itself = victim == needy;
+                let was_planned = self.preempt(victim, plan, budget, now);
+                if victim < needy {
+                    needy -= 1;
+                    // A victim that was passed over in this step does not move the turn back in
+                    // 0.15.1, so that the sequence behind the needy one loses its own.
+                    let moves = was_planned || self.config.semantics.victims_keep_turns;
+                    index -= usize::from(moves);
+                }
+            }
+            if !preempted_itself {
+                self.plan(plan, slot, tokens);
+                *budget -= tokens;
+                index += 1;
+            } else if !self.config.semantics.continue_after_self_preemption {
+                return;
+            }
+        }
+    }
+
+    /// Takes blocks for `tokens` more tokens, and makes the full ones findable.
+    fn allocate(&mut self, slot: Slot, tokens: u32) -> bool {
+        let sequence = self.sequences[slot as usize].as_mut().expect(PLANNED_EXIST);
+        let end = sequence.computed + tokens;
+        if !self
+            .kv
+            .allocate(&mut sequence.table, &[], end.min(self.config.max_model_len))
+        {
+            return false;
+        }
+        register(&mut self.kv, sequence, end);
+        true
+    }
+
+    fn choose_victim(&mut self, needy: usize) -> usize {
+        let mut views = core::mem::take(&mut self.views);
+        views.clear();
+        views.extend(self.running.iter().map(|&slot| {
+            let sequence = self.sequence(slot);
+            RunningView {
+                id: sequence.request.id,
+                priority: sequence.request.priority,
+                arrival: sequence.request.arrival,
+                blocks: sequence.table.len(),
+                computed_tokens: sequence.computed,
+                output_tokens: sequence.outputs,
+                preemptions: sequence.preemptions,
+            }
+        }));
+        let victim = self.preemption.victim(&views, needy);
+        assert!(
+            victim < views.len(),
+            "PreemptionPolicy {:?} chose victim {victim} of {} running sequences",
+            self.preemption,
+            views.len()
+        );
+        self.views = views;
+        victim
+    }
+
+    /// Preempts `running[victim]`, and says whether it had a part in the step being planned.
+    fn preempt(
+        &mut self,
+        victim: usize,
+        plan: &mut StepPlan,
+        budget: &mut u32,
+        now: SimTime,
+    ) -> bool {
+        let slot = self.running.remove(victim);
+        let sequence = self.sequences[slot as usize].as_mut().expect(PLANNED_EXIST);
+        let planned = core::mem::take(&mut sequence.planned);
+        self.kv.release(&mut sequence.table);
+        sequence.computed = 0;
+        sequence.preemptions += 1;
+        sequence.status = Status::Preempted;
+        let id = sequence.request.id;
+        if planned > 0 {
+            plan.entries.retain(|entry| entry.slot != slot);
+            *budget += planned;
+        }
+        let key = self.order_key(slot, now);
+        self.waiting.push_preempted(key, id, slot);
+        plan.preempted.push(id);
+        planned > 0
+    }
+
+    fn admit_waiting(
+        &mut self,
+        plan: &mut StepPlan,
+        budget: &mut u32,
+        threshold: u32,
+        now: SimTime,
+    ) {
+        if self.waiting.order().rekey() == Rekey::EachStep {
+            self.rekey_waiting(now);
+        }
+        let mut hits = core::mem::take(&mut self.hits);
+        while *budget > 0 && self.running.len() < self.config.max_num_seqs as usize {
+            let Some(slot) = self.waiting.head() else {
+                break;
+            };
+            let sequence = self.sequences[slot as usize].as_mut().expect(WAITING_EXIST);
+            let known = sequence.known();
+            hits.clear();
+            if self.kv.caching() {
+                // At least one token is computed, so that there is something to sample from.
+                let chain = sequence.chain(known - 1, self.config.block_size);
+                self.kv.lookup(chain, &mut hits);
+            }
+            let cached = u32::try_from(hits.len()).expect("a pool has fewer than 2^32 blocks")
+                * self.config.block_size;
+            let mut tokens = (known - cached).min(threshold);
+            if !self.config.chunked_prefill && tokens > *budget {
+                break;
+            }
+            tokens = tokens.min(*budget);
+            let end = cached + tokens;
+            let gate = if self.config.semantics.admission_gate {
+                known
+            } else {
+                end
+            };
+            let free = self
+                .kv
+                .free()
+                .saturating_sub(self.config.semantics.watermark_blocks);
+            let limit = self.config.max_model_len;
+            if self.kv.wanted(&sequence.table, &hits, gate.min(limit)) > free
+                || !self.kv.allocate(&mut sequence.table, &hits, end.min(limit))
+            {
+                break;
+            }
+            register(&mut self.kv, sequence, end);
+            let resumed = sequence.status == Status::Preempted;
+            sequence.status = Status::Running;
+            sequence.computed = cached;
+            sequence.cached_tokens.get_or_insert(cached);
+            plan.admitted.push(Admission {
+                request: sequence.request.id,
+                cached_tokens: cached,
+                resumed,
+            });
+            self.waiting.remove(slot);
+            self.running.push(slot);
+            self.plan(plan, slot, tokens);
+            *budget -= tokens;
+        }
+        self.hits = hits;
+    }
+
+    fn plan(&mut self, plan: &mut StepPlan, slot: Slot, tokens: u32) {
+        let sequence = self.sequences[slot as usize].as_mut().expect(PLANNED_EXIST);
+        sequence.planned = tokens;
+        plan.entries.push(Planned {
+            request: sequence.request.id,
+            tokens,
+            computed_before: sequence.computed,
+            samples: false,
+            slot,
+        });
+    }
+
+    /// Applies the output of a step, in the order of its plan: appends the sampled tokens, ends
+    /// sequences and frees their blocks. Entries of requests that ended meanwhile are ignored.
+    pub fn apply(&mut self, plan: StepPlan, mut deliver: impl FnMut(Output)) {
+        for entry in &plan.entries {
+            if !entry.samples {
+                continue;
+            }
+            let Some(sequence) = self.sequences[entry.slot as usize]
+                .as_mut()
+                .filter(|sequence| sequence.request.id == entry.request)
+            else {
+                continue;
+            };
+            if sequence.discarded > 0 {
+                sequence.discarded -= 1;
+                continue;
+            }
+            sequence.outputs += 1;
+            let asynchronous = self.config.scheduling == Scheduling::Asynchronous;
+            sequence.placeholders -= u32::from(asynchronous);
+            let finish = sequence.end(self.config.max_model_len);
+            if asynchronous && sequence.status == Status::Running {
+                let settled = sequence.computed - sequence.placeholders;
+                register(&mut self.kv, sequence, settled);
+            }
+            if finish.is_some() {
+                self.remove(entry.slot);
+            }
+            deliver(Output {
+                request: entry.request,
+                finish,
+            });
+        }
+        self.recycle(plan);
+    }
+
+    /// Gives a plan's memory back without applying it.
+    fn recycle(&mut self, mut plan: StepPlan) {
+        plan.clear();
+        self.spare.push(plan);
+    }
+
+    /// Forgets all keys of the prefix cache. With requests running it is refused (`false`), unless
+    /// `running` says to take their blocks first (vLLM's `reset_running_requests`); what steps in
+    /// flight sample for them is then thrown away and computed again.
+    pub fn reset_prefix_cache(&mut self, now: SimTime, running: ResetRunning) -> bool {
+        if running == ResetRunning::Preempt {
+            let mut plan = StepPlan::default();
+            let mut budget = 0;
+            while let Some(last) = self.running.len().checked_sub(1) {
+                let slot = self.running[last];
+                self.preempt(last, &mut plan, &mut budget, now);
+                let sequence = self.sequences[slot as usize].as_mut().expect(WAITING_EXIST);
+                sequence.discarded += core::mem::take(&mut sequence.placeholders);
+            }
+        }
+        self.kv.forget_all()
+    }
+
+    fn remove(&mut self, slot: Slot) {
+        let mut sequence = self.sequences[slot as usize]
+            .take()
+            .expect("only existing sequences are removed");
+        self.kv.release(&mut sequence.table);
+        self.slots.remove(&sequence.request.id);
+        self.free_slots.push(slot);
+        match sequence.status {
+            Status::Running => self.running.retain(|&other| other != slot),
+            Status::Waiting | Status::Preempted => self.waiting.remove(slot),
+        }
+        self.unflushed = true;
+    }
+
+    fn sequence(&self, slot: Slot) -> &Sequence {
+        self.sequences[slot as usize]
+            .as_ref()
+            .expect("queues hold existing sequences")
+    }
+
+    fn order_key(&mut self, slot: Slot, now: SimTime) -> OrderKey {
+        let cached = match self.waiting.order().rekey() {
+            Rekey::EachStep => self.cached_tokens(slot),
+            Rekey::OnEnqueue => 0,
+        };
+        let request = &self.sequence(slot).request;
+        self.waiting
+            .order()
+            .key(&request.view(), &QueueSignals::new(now, cached))
+    }
+
+    /// Known tokens of a sequence that the prefix cache holds now.
+    fn cached_tokens(&mut self, slot: Slot) -> u32 {
+        if !self.kv.caching() {
+            return 0;
+        }
+        let sequence = self.sequences[slot as usize].as_mut().expect(WAITING_EXIST);
+        let chain = sequence.chain(sequence.known() - 1, self.config.block_size);
+        self.kv.matching(chain) * self.config.block_size
+    }
+
+    fn rekey_waiting(&mut self, now: SimTime) {
+        let slots: Vec<Slot> = self.waiting.iter().collect();
+        let keys: Vec<OrderKey> = slots
+            .into_iter()
+            .map(|slot| self.order_key(slot, now))
+            .collect();
+        self.waiting.rekey(&keys);
+    }
+}
+
+/// What a reset of the prefix cache does with running requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResetRunning {
+    /// Nothing: the reset is refused while any block is in use.
+    Refuse,
+    /// They are preempted first, the last one first, so that the queue keeps their order.
+    Preempt,
+}
+
+const PLANNED_EXIST: &str = "running and planned sequences exist";
+const WAITING_EXIST: &str = "waiting sequences exist";
+
+/// Makes full blocks below `tokens` findable; only known tokens have keys.
+fn register(kv: &mut KvCache, sequence: &mut Sequence, tokens: u32) {
+    if kv.caching() {
+        let tokens = tokens.min(sequence.known());
+        let mut table = core::mem::take(&mut sequence.table);
+        kv.register(&mut table, sequence.chain(tokens, kv.block_size()), tokens);
+        sequence.table = table;
+    }
+}

@@ -1,0 +1,77 @@
+//! [`HostCosts`]: what the CPU does around a forward step and around a request.
+
+use foretoken_des_kernel::SimDuration;
+use serde::{Deserialize, Serialize};
+
+/// Host-side costs: constants of the serving software and its machine, not of the accelerator.
+///
+/// Under asynchronous scheduling the costs per step overlap with the accelerator's work; without it
+/// they add to every step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(try_from = "HostMicros", into = "HostMicros")]
+pub struct HostCosts {
+    /// Front end: HTTP, validation and hand-over of one request.
+    pub ingest: SimDuration,
+    /// Front end: tokenisation, for each prompt token.
+    pub ingest_per_token: SimDuration,
+    /// Planning and submitting one step.
+    pub schedule: SimDuration,
+    /// The same, for each sequence of the step.
+    pub schedule_per_sequence: SimDuration,
+    /// Applying one step's output.
+    pub update: SimDuration,
+    /// The same, for each sequence of the step.
+    pub update_per_sequence: SimDuration,
+    /// From the core's output to the client: detokenising and streaming.
+    pub deliver: SimDuration,
+    /// The same, for each sequence that is delivered together.
+    pub deliver_per_sequence: SimDuration,
+}
+
+/// The file form, in microseconds.
+#[expect(clippy::struct_field_names, reason = "keys of files carry their unit")]
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct HostMicros {
+    ingest_us: f64,
+    ingest_per_token_us: f64,
+    schedule_us: f64,
+    schedule_per_sequence_us: f64,
+    update_us: f64,
+    update_per_sequence_us: f64,
+    deliver_us: f64,
+    deliver_per_sequence_us: f64,
+}
+
+impl From<HostCosts> for HostMicros {
+    fn from(costs: HostCosts) -> Self {
+        Self {
+            ingest_us: costs.ingest.as_micros_f64(),
+            ingest_per_token_us: costs.ingest_per_token.as_micros_f64(),
+            schedule_us: costs.schedule.as_micros_f64(),
+            schedule_per_sequence_us: costs.schedule_per_sequence.as_micros_f64(),
+            update_us: costs.update.as_micros_f64(),
+            update_per_sequence_us: costs.update_per_sequence.as_micros_f64(),
+            deliver_us: costs.deliver.as_micros_f64(),
+            deliver_per_sequence_us: costs.deliver_per_sequence.as_micros_f64(),
+        }
+    }
+}
+
+impl TryFrom<HostMicros> for HostCosts {
+    type Error = foretoken_des_kernel::TimeError;
+
+    fn try_from(micros: HostMicros) -> Result<Self, Self::Error> {
+        let span = |us: f64| SimDuration::try_from_secs_f64(us * 1e-6);
+        Ok(Self {
+            ingest: span(micros.ingest_us)?,
+            ingest_per_token: span(micros.ingest_per_token_us)?,
+            schedule: span(micros.schedule_us)?,
+            schedule_per_sequence: span(micros.schedule_per_sequence_us)?,
+            update: span(micros.update_us)?,
+            update_per_sequence: span(micros.update_per_sequence_us)?,
+            deliver: span(micros.deliver_us)?,
+            deliver_per_sequence: span(micros.deliver_per_sequence_us)?,
+        })
+    }
+}

@@ -1,0 +1,111 @@
+//! Linear layers: one matrix product each, bound by its weights' bytes or by its FLOPs.
+
+use foretoken_hwspec::GpuSpec;
+
+use super::parameters::{GemmCurve, Lineage};
+use crate::arithmetic::{Arithmetic, KernelKind};
+use crate::error::LatencyError;
+use crate::number::Blend;
+use crate::part::{Ideal, Part, Peaks, Sink, fine};
+use crate::shard::Matmul;
+
+/// A linear layer with everything but the number of rows worked out. Times in nanoseconds.
+#[derive(Debug, Clone)]
+pub(super) struct Linear {
+    part: Part,
+    curve: Curve,
+    /// The same layer in 16 bits, where narrow tensor cores are used: vLLM's 8-bit kernels carry
+    /// the quantisation of their activations, which a small product does not earn back. Who serves
+    /// such a model may keep it in 16 bits, so a narrow format is never taken to be slower.
+    plain: Option<Curve>,
+}
+
+#[derive(Debug, Clone)]
+struct Curve {
+    launch: f64,
+    per_row: f64,
+    extra_rows: f64,
+    tile: u64,
+    tiled: f64,
+    weights: f64,
+    activations_per_row: f64,
+    blend: Blend,
+    ideal_compute_per_row: f64,
+    ideal_weights: f64,
+}
+
+impl Curve {
+    fn new(matmul: &Matmul, arithmetic: Arithmetic, peaks: Peaks, curve: &GemmCurve) -> Self {
+        let Matmul {
+            inputs, outputs, ..
+        } = *matmul;
+        let (columns, depth) = (outputs + curve.columns.get(), inputs + curve.depth.get());
+        let bandwidth = peaks.bandwidth * curve.memory.get();
+        let bytes = arithmetic.weight_bytes * inputs * outputs;
+        let row_bytes = arithmetic.activation_bytes * inputs + 2.0 * outputs;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "an amount is at most 1e9 and not negative"
+        )]
+        let tile = (curve.tile.get() as u64).max(1);
+        Self {
+            launch: curve.launch_us.get() * 1e3,
+            per_row: 2.0 * columns * depth / (arithmetic.peak * curve.compute.get()),
+            extra_rows: curve.rows.get(),
+            tile,
+            tiled: curve.tiled.get().min(1.0),
+            weights: bytes / bandwidth,
+            activations_per_row: row_bytes / bandwidth,
+            blend: curve.blend,
+            ideal_compute_per_row: 2.0 * inputs * outputs / arithmetic.peak,
+            ideal_weights: bytes / peaks.bandwidth,
+        }
+    }
+
+    fn time(&self, rows: u64) -> f64 {
+        let exact = rows as f64;
+        let whole = rows.next_multiple_of(self.tile) as f64;
+        let computed = exact + self.tiled * (whole - exact) + self.extra_rows;
+        let compute = self.per_row * computed;
+        let memory = self.weights + self.activations_per_row * exact;
+        self.launch + self.blend.max(compute, memory)
+    }
+}
+
+impl Linear {
+    pub(super) fn new(
+        matmul: &Matmul,
+        gpu: &GpuSpec,
+        lineage: &Lineage<'_>,
+    ) -> Result<Self, LatencyError> {
+        let peaks = Peaks::new(gpu);
+        let build = |arithmetic: Arithmetic| {
+            let curve = lineage.kind("gemm", arithmetic.kind, |kernels| &kernels.gemm)?;
+            Ok::<_, LatencyError>(Curve::new(matmul, arithmetic, peaks, curve))
+        };
+        let arithmetic = Arithmetic::of(matmul.format, gpu);
+        let narrow = !matches!(arithmetic.kind, KernelKind::Bf16 | KernelKind::WeightOnly);
+        Ok(Self {
+            part: matmul.part,
+            curve: build(arithmetic)?,
+            plain: narrow.then(|| build(Arithmetic::plain(gpu))).transpose()?,
+        })
+    }
+
+    pub(super) fn visit(&self, rows: u64, count: u32, sink: &mut impl Sink) {
+        if rows == 0 {
+            return;
+        }
+        let time = self.curve.time(rows);
+        let time = self
+            .plain
+            .as_ref()
+            .map_or(time, |plain| time.min(plain.time(rows)));
+        let ideal = Ideal {
+            compute: self.curve.ideal_compute_per_row * rows as f64,
+            memory: self.curve.ideal_weights,
+        };
+        sink.add(self.part, fine(time), ideal, count);
+    }
+}

@@ -1,0 +1,254 @@
+//! [`KernelPhysics`]: the step as the sum of its kernels.
+//!
+//! Each kernel is a roofline with an efficiency curve of its accelerator (`data/kernels.toml`); what
+//! kernels do not explain is a few global overheads (`data/runtime.toml`).
+
+mod attention;
+mod collective;
+mod gemm;
+mod moe;
+mod overhead;
+mod parameters;
+
+use foretoken_hwspec::{GpuSpec, KvFormat, ModelSpec, TensorParallel};
+
+pub use self::overhead::{RuntimeParameters, StepOverheads};
+pub use self::parameters::{
+    AllReduceAlgorithm, AllReduceCurve, AllReduceGroup, DecodeAttentionCurve, ExpertCurve,
+    GemmCurve, GpuKernels, KernelParameters, PrefillAttentionCurve, SmallKernelCurve,
+};
+
+use self::attention::Attention;
+use self::collective::AllReduce;
+use self::gemm::Linear;
+use self::moe::Experts;
+pub(crate) use self::moe::Routing;
+use crate::LatencyModel;
+use crate::error::LatencyError;
+use crate::explain::Explanation;
+use crate::fine::Fine;
+use crate::host::HostCosts;
+use crate::law::DecodeLaw;
+use crate::part::{Breakdown, Ideal, Part, Peaks, Sink, Sum, fine};
+use crate::provenance::Band;
+use crate::shape::StepShape;
+use crate::shard::Shard;
+
+/// The step as the sum of its kernels, for one model on one kind of accelerator.
+///
+/// Everything but the batch is worked out on construction, so that [`step`](LatencyModel::step)
+/// takes well under a microsecond and allocates nothing.
+#[derive(Debug, Clone)]
+pub struct KernelPhysics {
+    groups: Box<[Group]>,
+    head: Linear,
+    all_reduce: AllReduce,
+    depth: u32,
+    /// All-reduces of a step: two a layer, and one after the embedding.
+    reductions: u32,
+    /// Bytes of one token's hidden vector.
+    hidden_bytes: f64,
+    /// Bytes of one sequence's logits on all devices.
+    logit_bytes: f64,
+    /// Nanoseconds for each sequence that samples: passes over its logits.
+    per_sample: f64,
+    ideal_per_sample: f64,
+    overheads: StepOverheads,
+    host: HostCosts,
+    band: Band,
+}
+
+/// Equal layers.
+#[derive(Debug, Clone)]
+struct Group {
+    count: u32,
+    linears: Box<[Linear]>,
+    attention: Attention,
+    experts: Option<Experts>,
+    small_launch: f64,
+    small_per_token: f64,
+    ideal_small_per_token: f64,
+}
+
+impl KernelPhysics {
+    /// The physics of `model` on a group of `tp` devices `gpu`, with the built-in parameters.
+    ///
+    /// # Errors
+    ///
+    /// If the model cannot be split so, if the group is larger than the link connects, or if the
+    /// accelerator's rates make no sense.
+    pub fn new(
+        model: &ModelSpec,
+        gpu: &GpuSpec,
+        tp: TensorParallel,
+        kv: KvFormat,
+    ) -> Result<Self, LatencyError> {
+        let (kernels, runtime) = (KernelParameters::builtin(), RuntimeParameters::builtin());
+        Self::with_parameters(model, gpu, tp, kv, kernels, runtime)
+    }
+
+    /// The same with other parameters.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new), and if the parameters cover neither the accelerator nor a relative.
+    pub fn with_parameters(
+        model: &ModelSpec,
+        gpu: &GpuSpec,
+        tp: TensorParallel,
+        kv: KvFormat,
+        kernels: &KernelParameters,
+        runtime: &RuntimeParameters,
+    ) -> Result<Self, LatencyError> {
+        let shard = Shard::new(model, gpu, tp, kv)?;
+        let lineage = kernels.lineage(gpu);
+        let peaks = Peaks::new(gpu);
+        let (small, _) = lineage.find("small-kernels", |k| k.small_kernels.as_ref())?;
+        let small_bandwidth = peaks.bandwidth * small.memory.get();
+        let groups = shard.layers.iter().map(|layer| {
+            let linears = layer
+                .matmuls
+                .iter()
+                .map(|matmul| Linear::new(matmul, gpu, &lineage));
+            let experts = layer.experts.as_ref();
+            Ok(Group {
+                count: layer.count,
+                linears: linears.collect::<Result<_, _>>()?,
+                attention: Attention::new(layer.attention, gpu, &lineage)?,
+                experts: experts
+                    .map(|experts| Experts::new(experts, gpu, &lineage, runtime.routing_skew))
+                    .transpose()?,
+                small_launch: small.launch_us.get() * 1e3 * layer.small_kernels,
+                small_per_token: layer.small_bytes / small_bandwidth,
+                ideal_small_per_token: layer.small_bytes / peaks.bandwidth,
+            })
+        });
+        let groups = groups.collect::<Result<_, LatencyError>>()?;
+        // The sampler reads all devices' logits in 32 bits.
+        let logits = shard.vocabulary * f64::from(shard.degree);
+        let passes = 8.0 * logits * runtime.step.logit_passes.get();
+        Ok(Self {
+            groups,
+            head: Linear::new(&shard.head, gpu, &lineage)?,
+            all_reduce: AllReduce::new(shard.degree, gpu, &lineage)?,
+            depth: shard.depth(),
+            reductions: 2 * shard.depth() + 1,
+            hidden_bytes: 2.0 * shard.hidden,
+            logit_bytes: 2.0 * logits,
+            per_sample: passes / small_bandwidth,
+            ideal_per_sample: passes / peaks.bandwidth,
+            overheads: runtime.step,
+            host: runtime.host,
+            band: kernels.band(gpu)?,
+        })
+    }
+
+    /// What the host spends around a step and a request.
+    pub const fn host_costs(&self) -> HostCosts {
+        self.host
+    }
+
+    /// How far a predicted step may be off, as factors, by where the accelerator's numbers come from.
+    pub const fn band(&self) -> Band {
+        self.band
+    }
+
+    /// Hands over the terms that the device executes.
+    fn visit_device(&self, shape: &StepShape, sink: &mut impl Sink) {
+        let rows = shape.padded_tokens.max(shape.tokens());
+        let tokens = rows as f64;
+        for group in &self.groups {
+            let count = group.count;
+            let small = fine(group.small_launch + group.small_per_token * tokens);
+            let ideal = Ideal {
+                compute: 0.0,
+                memory: group.ideal_small_per_token * tokens,
+            };
+            sink.add(Part::Small, small, ideal, count);
+            for linear in &group.linears {
+                linear.visit(rows, count, sink);
+            }
+            group.attention.visit(shape, count, sink);
+            if let Some(experts) = &group.experts {
+                experts.visit(rows, count, sink);
+            }
+        }
+        self.all_reduce
+            .visit(self.hidden_bytes * tokens, self.reductions, sink);
+        if shape.sampled > 0 {
+            let samples = f64::from(shape.sampled);
+            self.head.visit(u64::from(shape.sampled), 1, sink);
+            self.all_reduce
+                .visit_gather(self.logit_bytes * samples, sink);
+            let ideal = Ideal {
+                compute: 0.0,
+                memory: self.ideal_per_sample * samples,
+            };
+            sink.add(Part::Sampling, fine(self.per_sample * samples), ideal, 1);
+        }
+    }
+
+    /// Hands over what the host adds to a step whose kernels take `device`.
+    fn visit_host(&self, shape: &StepShape, device: Fine, sink: &mut impl Sink) {
+        let wait = self
+            .overheads
+            .launches(shape, self.depth)
+            .saturating_sub(device);
+        sink.add(Part::LaunchWait, wait, Ideal::default(), 1);
+        let fixed = self.overheads.fixed(shape, self.depth);
+        sink.add(Part::Step, fixed, Ideal::default(), 1);
+    }
+
+    fn device(&self, shape: &StepShape) -> Fine {
+        let mut sum = Sum::default();
+        self.visit_device(shape, &mut sum);
+        sum.0
+    }
+}
+
+impl LatencyModel for KernelPhysics {
+    fn step(&self, shape: &StepShape) -> Fine {
+        if shape.is_empty() {
+            return Fine::ZERO;
+        }
+        let mut sum = Sum(self.device(shape));
+        self.visit_host(shape, sum.0, &mut sum);
+        sum.0
+    }
+
+    fn decode_law(&self, shape: &StepShape) -> Option<DecodeLaw> {
+        if shape.prefills > 0 || shape.decodes == 0 {
+            return None;
+        }
+        let (mut increment, mut steps) = (Fine::ZERO, u64::MAX);
+        for group in &self.groups {
+            let (growth, valid) = group.attention.growth(shape);
+            increment += growth * u128::from(group.count);
+            steps = steps.min(valid);
+        }
+        let first = self.step(shape);
+        // While the device waits for launches, a step lasts as long as these.
+        let launches = self.overheads.launches(shape, self.depth);
+        if let Some(slack) = launches.bits().checked_sub(self.device(shape).bits())
+            && increment > Fine::ZERO
+        {
+            let waiting = u64::try_from(slack / increment.bits()).unwrap_or(u64::MAX);
+            return Some(DecodeLaw::new(
+                first,
+                Fine::ZERO,
+                steps.min(waiting.saturating_add(1)),
+            ));
+        }
+        Some(DecodeLaw::new(first, increment, steps))
+    }
+
+    fn explain(&self, shape: &StepShape) -> Explanation {
+        if shape.is_empty() {
+            return Explanation::default();
+        }
+        let mut breakdown = Breakdown::default();
+        self.visit_device(shape, &mut breakdown);
+        self.visit_host(shape, self.device(shape), &mut breakdown);
+        breakdown.into()
+    }
+}

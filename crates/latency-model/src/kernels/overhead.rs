@@ -1,0 +1,100 @@
+//! What kernels do not explain: gaps, launches and the host, as a few global parameters.
+
+use std::sync::OnceLock;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::LatencyError;
+use crate::fine::Fine;
+use crate::host::HostCosts;
+use crate::number::Amount;
+use crate::part::fine;
+use crate::shape::{GraphMode, StepShape};
+
+const BUILTIN: &str = include_str!("../../data/runtime.toml");
+
+/// Global costs of the serving software: the contents of a `runtime.toml`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct RuntimeParameters {
+    /// Costs of a step beside its kernels.
+    pub step: StepOverheads,
+    /// Costs on the host, which the engine applies.
+    pub host: HostCosts,
+    /// How uneven the routing of experts is: popularity falls with this power of the rank; 0 is
+    /// balanced, 1 to 1.2 was seen in real traffic.
+    #[serde(default)]
+    pub routing_skew: Amount,
+}
+
+/// Costs of a step beside its kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct StepOverheads {
+    /// Any step: preparing inputs on the device, sampling, the gap to the next step.
+    pub fixed_us: Amount,
+    /// Each layer: gaps between its kernels, and kernels that are not modelled.
+    pub per_layer_us: Amount,
+    /// Each sequence: its part of inputs and sampling.
+    pub per_sequence_us: Amount,
+    /// A step that mixes prefill and decode.
+    pub mixed_us: Amount,
+    /// Passes over the logits, as a multiple of reading and writing them once in 32 bits.
+    pub logit_passes: Amount,
+    /// Launching a layer whose attention is outside the captured graph. A step cannot be shorter
+    /// than its launches, but they cost nothing while the device is behind.
+    pub piecewise_launch_per_layer_us: Amount,
+    /// Launching a layer kernel by kernel.
+    pub eager_launch_per_layer_us: Amount,
+}
+
+impl RuntimeParameters {
+    /// The parameters that come with the crate.
+    ///
+    /// # Panics
+    ///
+    /// Never: a test reads the file.
+    pub fn builtin() -> &'static Self {
+        static BUILT_IN: OnceLock<RuntimeParameters> = OnceLock::new();
+        BUILT_IN.get_or_init(|| {
+            Self::from_toml_str(BUILTIN).expect("a test reads the built-in runtime parameters")
+        })
+    }
+
+    /// Reads a parameter file.
+    ///
+    /// # Errors
+    ///
+    /// [`LatencyError::Malformed`] with the position for anything but a valid file.
+    pub fn from_toml_str(text: &str) -> Result<Self, LatencyError> {
+        toml::from_str(text).map_err(|error| LatencyError::Malformed {
+            reason: error.to_string(),
+        })
+    }
+}
+
+impl StepOverheads {
+    /// The part that does not depend on the model's kernels.
+    pub(super) fn fixed(&self, shape: &StepShape, depth: u32) -> Fine {
+        let mixed = if shape.is_mixed() {
+            self.mixed_us.get()
+        } else {
+            0.0
+        };
+        let micros = self.fixed_us.get()
+            + self.per_layer_us.get() * f64::from(depth)
+            + self.per_sequence_us.get() * f64::from(shape.sequences())
+            + mixed;
+        fine(micros * 1e3)
+    }
+
+    /// How long the host is busy launching the step.
+    pub(super) fn launches(&self, shape: &StepShape, depth: u32) -> Fine {
+        let per_layer = match shape.graph {
+            GraphMode::Full => return Fine::ZERO,
+            GraphMode::Piecewise => self.piecewise_launch_per_layer_us,
+            GraphMode::Eager => self.eager_launch_per_layer_us,
+        };
+        fine(per_layer.get() * 1e3) * u128::from(depth)
+    }
+}

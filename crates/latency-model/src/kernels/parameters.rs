@@ -1,0 +1,326 @@
+//! Parameters of the kernels of each accelerator, as data.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use foretoken_hwspec::{Generation, GpuSpec};
+use serde::{Deserialize, Serialize};
+
+use crate::arithmetic::KernelKind;
+use crate::error::LatencyError;
+use crate::number::{Amount, Blend, Share};
+use crate::provenance::{Band, Provenance};
+
+const BUILTIN: &str = include_str!("../../data/kernels.toml");
+
+/// Kernel parameters of all known accelerators: the contents of a `kernels.toml`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct KernelParameters {
+    /// The accelerator whose parameters stand in for one of the same generation that has none.
+    pub generations: BTreeMap<Generation, String>,
+    /// Parameters by the accelerator's catalog name.
+    pub gpus: BTreeMap<String, GpuKernels>,
+}
+
+/// Kernel parameters of one accelerator. What is absent is taken from `like`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
+pub struct GpuKernels {
+    /// The relative whose parameters, as shares of its own peaks, complete these.
+    pub like: Option<String>,
+    /// Matrix products by kind.
+    pub gemm: BTreeMap<KernelKind, GemmCurve>,
+    /// Attention of decodes.
+    pub decode_attention: Option<DecodeAttentionCurve>,
+    /// Attention of prefill chunks.
+    pub prefill_attention: Option<PrefillAttentionCurve>,
+    /// Routed experts by kind.
+    pub experts: BTreeMap<KernelKind, ExpertCurve>,
+    /// All-reduce between the devices of a group.
+    pub all_reduce: Option<AllReduceCurve>,
+    /// Norms, rotary embedding, activation and the like.
+    pub small_kernels: Option<SmallKernelCurve>,
+}
+
+/// A matrix product `m x k` by `k x n`:
+/// `launch + max_p(2 (m' + rows) (n + columns) (k + depth) / (compute P), bytes / (memory W))`
+/// with `m'` between `m` and `m` rounded up to whole tiles.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct GemmCurve {
+    /// Time of an infinitely small product.
+    pub launch_us: Amount,
+    /// Share of peak FLOP/s that a huge product reaches.
+    pub compute: Share,
+    /// Share of memory bandwidth that a huge weight matrix reaches.
+    pub memory: Share,
+    /// Rows that are computed besides the given ones.
+    pub rows: Amount,
+    /// Likewise, columns: stands for output tiles that do not fill the device.
+    pub columns: Amount,
+    /// Likewise, inner width: stands for filling the pipeline of a tile.
+    pub depth: Amount,
+    /// Rows of a tile.
+    pub tile: Amount,
+    /// How far rows are rounded up to tiles: 0 not at all, 1 wholly.
+    pub tiled: Amount,
+    /// Sharpness of the change from memory-bound to compute-bound.
+    pub blend: Blend,
+    /// Where these numbers come from.
+    pub provenance: Provenance,
+}
+
+/// Attention of decodes:
+/// `launch + per sequence (granule tokens of cache + own bytes) + cached bytes / (memory W)`, the
+/// cached bytes costing `max_4(1, fill / (heads max(sequences, split)))` times that while the batch
+/// does not fill the device.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct DecodeAttentionCurve {
+    /// Time of an infinitely small kernel.
+    pub launch_us: Amount,
+    /// Share of memory bandwidth that long contexts reach.
+    pub memory: Share,
+    /// Share of 16-bit peak FLOP/s that latent attention reaches.
+    pub compute: Share,
+    /// Tokens of cache that a sequence costs besides its own.
+    pub granule: Amount,
+    /// Sequences times key/value heads that fill the device.
+    pub fill: Amount,
+    /// Sequences that a smaller batch counts as, since the kernel splits its contexts.
+    pub split: Amount,
+    /// How often the query and output bytes of a sequence are paid.
+    pub own: Amount,
+    /// Where these numbers come from.
+    pub provenance: Provenance,
+}
+
+/// Attention of prefill chunks:
+/// `launch + max_4(FLOPs / (compute P) + own bytes / (memory W) + past, serial (past + new))`. The
+/// FLOPs are those of `(new + rows)` queries by `(past + new / 2 + keys)` keys for each chunk; the
+/// past is read as a decode reads it; the last part is the loop of one tile of queries over all its
+/// keys, which is what a small chunk behind a long prefix waits for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct PrefillAttentionCurve {
+    /// Time of an infinitely small kernel.
+    pub launch_us: Amount,
+    /// Share of 16-bit peak FLOP/s that a long prompt reaches.
+    pub compute: Share,
+    /// Keys that each query is multiplied with beyond the causal ones.
+    pub keys: Amount,
+    /// Queries of each chunk beyond its own.
+    pub rows: Amount,
+    /// Time that one tile of queries spends on a key, in nanoseconds.
+    pub serial_ns: Amount,
+    /// Share of memory bandwidth at which queries, keys, values and outputs move.
+    pub memory: Share,
+    /// Where these numbers come from.
+    pub provenance: Provenance,
+}
+
+/// Routed experts of one layer:
+/// `launch + max_p(6 h (i + columns) (token-experts + rows touched) / (compute P),
+/// weights of the touched experts / (memory W)) + activations / (traffic W)`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct ExpertCurve {
+    /// Time of an infinitely small layer: routing, permutation, launches.
+    pub launch_us: Amount,
+    /// Share of peak FLOP/s that many tokens reach.
+    pub compute: Share,
+    /// Share of memory bandwidth at which expert weights stream.
+    pub memory: Share,
+    /// Rows computed besides the routed ones, for each touched expert.
+    pub rows: Amount,
+    /// Columns computed besides the inner width.
+    pub columns: Amount,
+    /// Share of memory bandwidth at which gathered and scattered activations move.
+    pub traffic: Share,
+    /// Sharpness of the change from memory-bound to compute-bound.
+    pub blend: Blend,
+    /// Where these numbers come from.
+    pub provenance: Provenance,
+}
+
+/// All-reduce by group size.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct AllReduceCurve {
+    /// Group sizes in ascending order; a size between two takes the larger one's numbers.
+    pub groups: Vec<AllReduceGroup>,
+    /// Where these numbers come from.
+    pub provenance: Provenance,
+}
+
+/// All-reduce within a group of one size: the fastest of its algorithms.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct AllReduceGroup {
+    /// Devices in the group.
+    pub devices: u32,
+    /// Its algorithms: one-shot, two-shot, ring.
+    pub algorithms: Vec<AllReduceAlgorithm>,
+}
+
+/// One algorithm: `latency + bytes / (bandwidth L)`, with `L` the link's bandwidth in one direction.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct AllReduceAlgorithm {
+    /// Time of an empty message.
+    pub latency_us: Amount,
+    /// Share of the link's bandwidth at which the reduced bytes advance.
+    pub bandwidth: Share,
+}
+
+/// Small kernels: `launch + bytes / (memory W)` each.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct SmallKernelCurve {
+    /// Time of an infinitely small kernel.
+    pub launch_us: Amount,
+    /// Share of memory bandwidth that large ones reach.
+    pub memory: Share,
+    /// Where these numbers come from.
+    pub provenance: Provenance,
+}
+
+impl KernelParameters {
+    /// The parameters that come with the crate.
+    ///
+    /// # Panics
+    ///
+    /// Never: a test reads the file.
+    pub fn builtin() -> &'static Self {
+        static BUILT_IN: OnceLock<KernelParameters> = OnceLock::new();
+        BUILT_IN.get_or_init(|| {
+            Self::from_toml_str(BUILTIN).expect("a test reads the built-in kernel parameters")
+        })
+    }
+
+    /// Reads a parameter file.
+    ///
+    /// # Errors
+    ///
+    /// [`LatencyError::Malformed`] with the position for anything but a valid file.
+    pub fn from_toml_str(text: &str) -> Result<Self, LatencyError> {
+        toml::from_str(text).map_err(|error| LatencyError::Malformed {
+            reason: error.to_string(),
+        })
+    }
+
+    /// The accelerators whose parameters apply to `gpu`, the nearest first.
+    pub(crate) fn lineage(&self, gpu: &GpuSpec) -> Lineage<'_> {
+        let listed = self.gpus.get_key_value(&gpu.name);
+        let own = listed.is_some();
+        let mut next = listed
+            .map(|(name, _)| name)
+            .or_else(|| self.generations.get(&gpu.generation));
+        let mut entries: Vec<(&str, &GpuKernels)> = Vec::new();
+        while let Some((name, kernels)) = next.and_then(|name| self.gpus.get_key_value(name)) {
+            if entries.iter().any(|(seen, _)| seen == name) {
+                break;
+            }
+            entries.push((name, kernels));
+            next = kernels.like.as_ref();
+        }
+        Lineage {
+            gpu: gpu.name.clone(),
+            own,
+            entries,
+        }
+    }
+
+    /// How far the predicted time of a step on `gpu` may be off, by where its numbers come from.
+    ///
+    /// # Errors
+    ///
+    /// [`LatencyError::NoParameters`] if neither the accelerator nor a relative of it is listed.
+    pub fn band(&self, gpu: &GpuSpec) -> Result<Band, LatencyError> {
+        let lineage = self.lineage(gpu);
+        let gemm = lineage.find("gemm", |k| k.gemm.get(&KernelKind::Bf16))?;
+        let attention = lineage.find("decode-attention", |k| k.decode_attention.as_ref())?;
+        let gemm = Band::of(&lineage.provenance(gemm, &gemm.0.provenance));
+        Ok(gemm.union(Band::of(
+            &lineage.provenance(attention, &attention.0.provenance),
+        )))
+    }
+}
+
+/// The accelerators whose parameters apply to one, the nearest first.
+#[derive(Debug)]
+pub(crate) struct Lineage<'a> {
+    gpu: String,
+    /// Whether the first entry is the accelerator itself.
+    own: bool,
+    entries: Vec<(&'a str, &'a GpuKernels)>,
+}
+
+/// A block of parameters and the place in the lineage where it was found.
+pub(crate) type Found<'a, T> = (&'a T, usize);
+
+impl<'a> Lineage<'a> {
+    /// The nearest block.
+    pub(crate) fn find<T>(
+        &self,
+        block: &'static str,
+        of: impl Fn(&'a GpuKernels) -> Option<&'a T>,
+    ) -> Result<Found<'a, T>, LatencyError> {
+        self.search(of).ok_or_else(|| LatencyError::NoParameters {
+            gpu: self.gpu.clone(),
+            block,
+            path: self
+                .entries
+                .iter()
+                .map(|(name, _)| *name)
+                .collect::<Vec<_>>()
+                .join(" -> "),
+        })
+    }
+
+    fn search<T>(&self, of: impl Fn(&'a GpuKernels) -> Option<&'a T>) -> Option<Found<'a, T>> {
+        self.entries
+            .iter()
+            .enumerate()
+            .find_map(|(generation, (_, kernels))| Some((of(kernels)?, generation)))
+    }
+
+    /// The nearest curve for `kind`, else for the kinds that resemble it.
+    pub(crate) fn kind<T>(
+        &self,
+        block: &'static str,
+        kind: KernelKind,
+        of: impl Fn(&'a GpuKernels) -> &'a BTreeMap<KernelKind, T>,
+    ) -> Result<&'a T, LatencyError> {
+        let stand_ins: &[KernelKind] = match kind {
+            KernelKind::Fp8Block => &[KernelKind::Fp8Block, KernelKind::Fp8],
+            KernelKind::Fp8 => &[KernelKind::Fp8, KernelKind::Fp8Block],
+            KernelKind::Int8 => &[KernelKind::Int8, KernelKind::Fp8],
+            KernelKind::Bf16 => &[],
+            KernelKind::WeightOnly => &[KernelKind::WeightOnly],
+            KernelKind::Fp4 => &[KernelKind::Fp4],
+        };
+        stand_ins
+            .iter()
+            .find_map(|kind| self.search(|kernels| of(kernels).get(kind)))
+            .map_or_else(
+                || self.find(block, |kernels| of(kernels).get(&KernelKind::Bf16)),
+                Ok,
+            )
+            .map(|(curve, _)| curve)
+    }
+
+    /// The provenance of a block as seen from the accelerator: a relative's fit is derived.
+    fn provenance<T>(&self, found: Found<'a, T>, own: &Provenance) -> Provenance {
+        if self.own && found.1 == 0 {
+            return own.clone();
+        }
+        match own {
+            Provenance::Datasheet {} => Provenance::Datasheet {},
+            _ => Provenance::Derived {
+                from: self.entries[found.1].0.to_owned(),
+            },
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The shape of one engine step: sums over its batch, never a list of its requests.
+
+/// What one forward step computes, as sums that an engine can maintain incrementally.
+///
+/// A *decode* is a sequence with exactly one new token; everything else is a *prefill chunk* (also
+/// the few tokens that a prefix hit leaves over).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct StepShape {
+    /// Sequences with exactly one new token.
+    pub decodes: u32,
+    /// Tokens that these sequences attend to, summed: past context plus the new token itself.
+    pub decode_context: u64,
+    /// Sequences with a chunk of two or more new tokens.
+    pub prefills: u32,
+    /// New tokens of the prefill chunks, summed.
+    pub prefill_tokens: u64,
+    /// Past tokens (already in the KV cache) of the prefill chunks, summed.
+    pub prefill_context: u64,
+    /// Causal query-key pairs of the prefill chunks: the sum of `new * past + new * (new + 1) / 2`.
+    pub prefill_pairs: u64,
+    /// Sequences that sample a token: rows of the LM head.
+    pub sampled: u32,
+    /// Rows that the linear layers run on: the batch's tokens, padded to a captured graph size.
+    pub padded_tokens: u64,
+    /// How the step is launched.
+    pub graph: GraphMode,
+}
+
+/// How a step's kernels are launched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum GraphMode {
+    /// One captured graph for the whole step (a uniform decode batch).
+    #[default]
+    Full,
+    /// Captured graphs for all but attention (a mixed batch of a captured size).
+    Piecewise,
+    /// Every kernel launched from the host.
+    Eager,
+}
+
+impl StepShape {
+    /// `batch` decodes that attend to `context` tokens together, each its own row, all sampling.
+    pub const fn decode(batch: u32, context: u64) -> Self {
+        Self {
+            decodes: batch,
+            decode_context: context,
+            prefills: 0,
+            prefill_tokens: 0,
+            prefill_context: 0,
+            prefill_pairs: 0,
+            sampled: batch,
+            padded_tokens: batch as u64,
+            graph: GraphMode::Full,
+        }
+    }
+
+    /// One prefill chunk of `new` tokens behind `past` cached ones, at the end of its prompt.
+    pub fn prefill(new: u32, past: u32) -> Self {
+        let mut shape = Self::default();
+        shape.add(new, past, true);
+        shape.settle(0);
+        shape
+    }
+
+    /// Adds a sequence with `new` tokens behind `past` computed ones; `samples` if it reaches the
+    /// end of its known tokens. Call [`settle`](Self::settle) when the batch is complete.
+    pub fn add(&mut self, new: u32, past: u32, samples: bool) {
+        let (new, past) = (u64::from(new), u64::from(past));
+        if new == 1 {
+            self.decodes += 1;
+            self.decode_context += past + 1;
+        } else {
+            self.prefills += 1;
+            self.prefill_tokens += new;
+            self.prefill_context += past;
+            self.prefill_pairs += new * past + new * (new + 1) / 2;
+        }
+        self.sampled += u32::from(samples);
+    }
+
+    /// Completes the batch: rows padded to `padded` (or unpadded where that is less), launched as a
+    /// full graph if every sequence is a decode, and eagerly otherwise. Engines that know their
+    /// captured sizes overwrite [`graph`](Self::graph).
+    pub fn settle(&mut self, padded: u64) {
+        self.padded_tokens = self.tokens().max(padded);
+        self.graph = if self.prefills == 0 {
+            GraphMode::Full
+        } else {
+            GraphMode::Eager
+        };
+    }
+
+    /// New tokens of the step.
+    pub fn tokens(&self) -> u64 {
+        u64::from(self.decodes) + self.prefill_tokens
+    }
+
+    /// Sequences of the step.
+    pub fn sequences(&self) -> u32 {
+        self.decodes + self.prefills
+    }
+
+    /// `true` if nothing is computed.
+    pub fn is_empty(&self) -> bool {
+        self.sequences() == 0
+    }
+
+    /// `true` if some sequences prefill while others decode.
+    pub fn is_mixed(&self) -> bool {
+        self.decodes > 0 && self.prefills > 0
+    }
+}

@@ -1,0 +1,72 @@
+//! What is kept of a run, and what is printed of it.
+//!
+//! A simulation tells a [`MetricSink`] what happens: arrivals, stations in the life of requests,
+//! steps, levels. [`Recorder`] is the sink that takes down everything a [`Report`] needs, and
+//! returns it by value as a [`Recording`]: one [`RequestRecord`] per request, the distribution of
+//! the times between tokens, and gauges over time. [`Slo`] counts how many requests were served
+//! well.
+//!
+//! This crate knows what happened and its statistics, not why: it depends on no engine.
+//!
+//! ```
+//! use foretoken_des_kernel::SimTime;
+//! use foretoken_metrics::{MetricSink, Recorder, Report};
+//! use foretoken_workload::{
+//!     ContentId, FinishReason, Lifecycle, Occurrence, Prompt, Request, RequestId, Segment,
+//! };
+//!
+//! // Usually a simulation does this; here, one request with three tokens is told by hand.
+//! let mut recorder = Recorder::new();
+//! let (id, at) = (RequestId::new(0), |ms: u64| SimTime::from_nanos(ms * 1_000_000));
+//! let prompt = Prompt::new([Segment::new(ContentId::new(1), 100)])?;
+//! recorder.on_arrival(&Request::new(id, at(0), prompt, 3));
+//! let mut tell = |ms, what| recorder.on_occurrence(&Occurrence::new(at(ms), id, what));
+//! tell(1, Lifecycle::Scheduled { cached_tokens: 32 });
+//! tell(50, Lifecycle::Tokens { count: 1 });
+//! tell(60, Lifecycle::Tokens { count: 1 });
+//! tell(72, Lifecycle::Tokens { count: 1 });
+//! tell(72, Lifecycle::Finished { reason: FinishReason::Length });
+//!
+//! let report = Report::new(&recorder.finish(at(80)), 7, 0);
+//! let itl = report.overall.itl_ms.expect("there are gaps between tokens");
+//! assert_eq!((itl.count, itl.mean, itl.max), (2, 11.0, 12.0));
+//! assert_eq!(report.overall.prefix_hit_rate, Some(0.32));
+//! println!("{report}"); // tables
+//! let json = serde_json::to_string(&report)?; // columns
+//! assert_eq!(serde_json::from_str::<Report>(&json)?, report);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Invariants
+//!
+//! - *Identity of latencies*: TTFT plus all gaps between tokens is the end-to-end latency of a
+//!   complete request, in integer nanoseconds.
+//! - *Conservation of requests*: what arrived has finished, was rejected, was aborted or is in
+//!   flight; checked whenever a report is made.
+//! - *Request lifecycle*: things happen to a request after its arrival, in order of time, and
+//!   nothing after its end; checked as they are told.
+//! - A report depends neither on the order in which simultaneous occurrences of different requests
+//!   were told, nor on the platform.
+
+mod digest;
+mod error;
+mod load;
+pub mod record;
+pub mod recorder;
+pub mod report;
+mod round;
+mod series;
+pub mod sink;
+pub mod slo;
+mod table;
+
+pub use digest::RunDigest;
+pub use error::MetricsError;
+pub use record::{Gaps, Outcome, RequestRecord};
+pub use recorder::{Recorder, Recording};
+pub use report::{
+    Counts, GaugeReport, Latency, LoadReport, Report, SCHEMA_VERSION, StageReport, Stall, Summary,
+    Throughput, TimeSeries,
+};
+pub use sink::{LevelRecord, MetricSink, StepRecord};
+pub use slo::{Goodput, Slo};

@@ -1,0 +1,457 @@
+//! The sink that keeps what a [`Report`](crate::Report) needs.
+
+use foretoken_des_kernel::stats::Quantiles;
+use foretoken_des_kernel::{Fingerprint, SimTime};
+use foretoken_workload::{Lifecycle, Occurrence, Request, RequestId, StageId};
+
+use crate::load::Load;
+use crate::record::{Outcome, RequestRecord};
+use crate::sink::{LevelRecord, MetricSink, StepRecord};
+
+/// Takes down what happens to every request, and how full and busy the engines are.
+///
+/// Memory follows the number of requests in flight, apart from one [`RequestRecord`] for each that
+/// has ended and one entry for each distinct inter-token time. A token costs a few nanoseconds: no
+/// allocation, no hashing.
+///
+/// Request ids are dense from 0; stage ids may be any.
+///
+/// # Panics
+/// All methods of the sink panic if a broken *request lifecycle* is told: an occurrence of a request
+/// that has not arrived or has ended already, time running backwards within a request, or a complete
+/// request whose end is not its last token.
+#[derive(Debug, Clone)]
+pub struct Recorder {
+    /// Where in `live` each request is, by id; beyond its length for those that are not in flight.
+    places: Vec<u32>,
+    live: Vec<Live>,
+    ended: Vec<RequestRecord>,
+    stages: Vec<Stage>,
+    load: Load,
+    last_seen: SimTime,
+    keep_gaps: bool,
+}
+
+const NOT_ARRIVED: u32 = u32::MAX;
+const ENDED: u32 = u32::MAX - 1;
+
+/// A request in flight.
+#[derive(Debug, Clone)]
+struct Live {
+    record: RequestRecord,
+    /// When its last token came; its arrival before the first.
+    last: SimTime,
+    /// Index of its stage in the recorder.
+    stage: u32,
+}
+
+/// What is kept of a stage besides the records of its requests.
+#[derive(Debug, Clone)]
+pub(crate) struct Stage {
+    pub(crate) id: StageId,
+    pub(crate) arrived: u64,
+    gaps: Quantiles,
+    /// A gap and how often it came in a row: the sequences of a step share theirs, so that most
+    /// tokens cost an increment.
+    run: (u64, u64),
+    /// How many tokens came together with the one before; apart, lest they break the runs.
+    zeros: u64,
+}
+
+impl Stage {
+    const fn new(id: StageId) -> Self {
+        Self {
+            id,
+            arrived: 0,
+            gaps: Quantiles::new(),
+            run: (0, 0),
+            zeros: 0,
+        }
+    }
+
+    fn add_gap(&mut self, nanos: u64) {
+        if self.run.0 == nanos {
+            self.run.1 += 1;
+        } else {
+            self.end_run();
+            self.run = (nanos, 1);
+        }
+    }
+
+    fn end_run(&mut self) {
+        let (nanos, times) = core::mem::take(&mut self.run);
+        self.gaps.record_n(nanos, times);
+    }
+
+    fn finish(&mut self) {
+        self.end_run();
+        self.gaps.record_n(0, core::mem::take(&mut self.zeros));
+    }
+
+    /// The gaps of all its requests, in nanoseconds.
+    pub(crate) const fn gaps(&self) -> &Quantiles {
+        &self.gaps
+    }
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Recorder {
+    /// Nothing has happened yet.
+    pub const fn new() -> Self {
+        Self {
+            places: Vec::new(),
+            live: Vec::new(),
+            ended: Vec::new(),
+            stages: Vec::new(),
+            load: Load::new(),
+            last_seen: SimTime::ZERO,
+            keep_gaps: false,
+        }
+    }
+
+    /// Keeps all gaps of every request, at 8 bytes per token.
+    #[must_use]
+    pub const fn keeping_gaps(mut self) -> Self {
+        self.keep_gaps = true;
+        self
+    }
+
+    /// Ends the recording at `end`, or when the last thing happened that was told, if that is later.
+    /// What has not ended by then is in flight.
+    pub fn finish(mut self, end: SimTime) -> Recording {
+        let end = end.max(self.last_seen);
+        self.load.settle(end);
+        let mut records = self.ended;
+        records.extend(self.live.into_iter().map(|live| live.record));
+        // What ends in one instant ends in no particular order.
+        records.sort_unstable_by_key(|record| record.id);
+        self.stages.iter_mut().for_each(Stage::finish);
+        self.stages.sort_unstable_by_key(|stage| stage.id);
+        Recording {
+            records,
+            stages: self.stages,
+            load: self.load,
+            end,
+        }
+    }
+
+    fn stage(&mut self, id: StageId) -> u32 {
+        // Stages are few, and most requests belong to the last one.
+        let index = self
+            .stages
+            .iter()
+            .rposition(|stage| stage.id == id)
+            .unwrap_or_else(|| {
+                self.stages.push(Stage::new(id));
+                self.stages.len() - 1
+            });
+        u32::try_from(index).expect("there are no more stages than requests")
+    }
+
+    fn end(&mut self, id: RequestId, outcome: Outcome, at: SimTime) {
+        let place = core::mem::replace(&mut self.places[id.index()], ENDED);
+        let Live {
+            mut record, last, ..
+        } = self.live.swap_remove(place as usize);
+        if let Some(moved) = self.live.get(place as usize) {
+            self.places[moved.record.id.index()] = place;
+        }
+        record.outcome = outcome;
+        if matches!(outcome, Outcome::Finished(_)) {
+            record.e2e = Some(at - record.arrival);
+        }
+        assert!(
+            !outcome.is_complete() || (record.ttft.is_some() && at == last),
+            "request lifecycle: request {id} ends at {at}, and its last token came at {last}"
+        );
+        self.ended.push(record);
+    }
+}
+
+impl MetricSink for Recorder {
+    fn on_arrival(&mut self, request: &Request) {
+        let index = request.id.index();
+        if self.places.len() <= index {
+            self.places.resize(index + 1, NOT_ARRIVED);
+        }
+        assert!(
+            self.places[index] == NOT_ARRIVED,
+            "request lifecycle: request {} arrives twice",
+            request.id
+        );
+        self.places[index] =
+            u32::try_from(self.live.len()).expect("there are no more requests than ids");
+        let stage = self.stage(request.stage);
+        self.stages[stage as usize].arrived += 1;
+        let mut record = RequestRecord::of(request);
+        record.gaps.list = self.keep_gaps.then(Vec::new);
+        self.live.push(Live {
+            record,
+            last: request.arrival,
+            stage,
+        });
+        self.last_seen = self.last_seen.max(request.arrival);
+    }
+
+    fn on_occurrence(&mut self, occurrence: &Occurrence) {
+        let Occurrence {
+            at,
+            request: id,
+            what,
+            ..
+        } = *occurrence;
+        let place = self
+            .places
+            .get(id.index())
+            .map_or(NOT_ARRIVED, |&place| place);
+        let Some(Live {
+            record,
+            last,
+            stage,
+        }) = self.live.get_mut(place as usize)
+        else {
+            panic!("request lifecycle: request {id} has not arrived or has ended, yet {what:?}")
+        };
+        self.last_seen = self.last_seen.max(at);
+        match what {
+            Lifecycle::Tokens { count } => {
+                if count == 0 {
+                    return;
+                }
+                let gap = at - *last;
+                *last = at;
+                let stage = &mut self.stages[*stage as usize];
+                if record.ttft.is_some() {
+                    stage.add_gap(gap.as_nanos());
+                }
+                stage.zeros += u64::from(count - 1);
+                record.add_tokens(gap, count);
+            }
+            Lifecycle::Scheduled { cached_tokens } => {
+                record.queue = Some(at - record.arrival);
+                record.cached_tokens = cached_tokens;
+            }
+            Lifecycle::Preempted => record.preemptions += 1,
+            Lifecycle::Finished { reason } => self.end(id, Outcome::Finished(reason), at),
+            Lifecycle::Rejected { reason } => self.end(id, Outcome::Rejected(reason), at),
+            // Nothing is counted when a request resumes, nor at stations that may come to be.
+            _ => {}
+        }
+    }
+
+    fn on_step(&mut self, step: &StepRecord) {
+        self.load.on_step(step);
+        self.last_seen = self.last_seen.max(step.end);
+    }
+
+    fn on_level(&mut self, at: SimTime, level: &LevelRecord) {
+        self.load.on_level(at, level);
+        self.last_seen = self.last_seen.max(at);
+    }
+}
+
+/// All that a [`Recorder`] took down.
+#[derive(Debug, Clone)]
+pub struct Recording {
+    records: Vec<RequestRecord>,
+    stages: Vec<Stage>,
+    load: Load,
+    end: SimTime,
+}
+
+impl Recording {
+    /// All requests that arrived, by id.
+    pub fn records(&self) -> &[RequestRecord] {
+        &self.records
+    }
+
+    /// When the recording ended.
+    pub const fn end(&self) -> SimTime {
+        self.end
+    }
+
+    /// The gaps between tokens of all requests, in nanoseconds.
+    pub fn gaps(&self) -> Quantiles {
+        let mut all = Quantiles::new();
+        self.stages.iter().for_each(|stage| all.merge(&stage.gaps));
+        all
+    }
+
+    /// A fingerprint of all records, the times of all tokens included. It does not depend on the
+    /// order in which simultaneous occurrences of different requests were told.
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.records
+            .iter()
+            .fold(Fingerprint::new(), |fingerprint, record| {
+                fingerprint.with(record.fingerprint().value())
+            })
+    }
+
+    /// Stages by id.
+    pub(crate) fn stages(&self) -> &[Stage] {
+        &self.stages
+    }
+
+    pub(crate) const fn load(&self) -> &Load {
+        &self.load
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use foretoken_des_kernel::SimDuration;
+    use foretoken_workload::{ContentId, FinishReason, Prompt, RejectReason, Segment};
+
+    use super::*;
+
+    const fn at(nanos: u64) -> SimTime {
+        SimTime::from_nanos(nanos)
+    }
+
+    fn arrive(recorder: &mut Recorder, id: u32, nanos: u64) {
+        let prompt = Prompt::new([Segment::new(ContentId::new(1), 30)]).expect("it has tokens");
+        recorder.on_arrival(&Request::new(RequestId::new(id), at(nanos), prompt, 9));
+    }
+
+    fn tell(recorder: &mut Recorder, id: u32, nanos: u64, what: Lifecycle) {
+        recorder.on_occurrence(&Occurrence::new(at(nanos), RequestId::new(id), what));
+    }
+
+    const TOKEN: Lifecycle = Lifecycle::Tokens { count: 1 };
+    const LENGTH: Lifecycle = Lifecycle::Finished {
+        reason: FinishReason::Length,
+    };
+
+    #[test]
+    fn a_lone_request_is_measured_from_its_arrival() {
+        let mut recorder = Recorder::new().keeping_gaps();
+        arrive(&mut recorder, 0, 100);
+        tell(
+            &mut recorder,
+            0,
+            110,
+            Lifecycle::Scheduled { cached_tokens: 16 },
+        );
+        tell(&mut recorder, 0, 150, TOKEN);
+        tell(&mut recorder, 0, 157, TOKEN);
+        tell(&mut recorder, 0, 160, Lifecycle::Preempted);
+        tell(
+            &mut recorder,
+            0,
+            170,
+            Lifecycle::Resumed { cached_tokens: 32 },
+        );
+        tell(&mut recorder, 0, 190, Lifecycle::Tokens { count: 2 });
+        tell(&mut recorder, 0, 190, LENGTH);
+        let recording = recorder.finish(at(200));
+
+        let span = |nanos| Some(SimDuration::from_nanos(nanos));
+        let [record] = recording.records() else {
+            panic!("one request arrived")
+        };
+        assert_eq!(
+            (record.queue, record.ttft, record.e2e),
+            (span(10), span(50), span(90))
+        );
+        assert_eq!(
+            (
+                record.output_tokens,
+                record.cached_tokens,
+                record.preemptions
+            ),
+            (4, 16, 1)
+        );
+        assert_eq!(record.end(), Some(at(190)));
+        let gaps = [7, 33, 0].map(SimDuration::from_nanos);
+        assert_eq!(record.gaps.list.as_deref(), Some(&gaps[..]));
+        assert_eq!(
+            recording.gaps().runs().collect::<Vec<_>>(),
+            [(0, 1), (7, 1), (33, 1)]
+        );
+        assert_eq!(recording.end(), at(200));
+    }
+
+    #[test]
+    fn records_come_by_id_whatever_ended_first() {
+        let mut recorder = Recorder::new();
+        for id in 0..4 {
+            arrive(&mut recorder, id, u64::from(id));
+        }
+        let shed = Lifecycle::Rejected {
+            reason: RejectReason::Shed,
+        };
+        tell(&mut recorder, 1, 5, shed);
+        tell(&mut recorder, 3, 6, TOKEN);
+        tell(&mut recorder, 3, 6, LENGTH);
+        tell(
+            &mut recorder,
+            0,
+            9,
+            Lifecycle::Finished {
+                reason: FinishReason::Abort,
+            },
+        );
+        let recording = recorder.finish(at(9));
+        let outcomes: Vec<_> = recording
+            .records()
+            .iter()
+            .map(|record| (record.id.get(), record.outcome))
+            .collect();
+        assert_eq!(
+            outcomes,
+            [
+                (0, Outcome::Finished(FinishReason::Abort)),
+                (1, Outcome::Rejected(RejectReason::Shed)),
+                (2, Outcome::InFlight),
+                (3, Outcome::Finished(FinishReason::Length)),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_recording_lasts_until_the_last_thing_that_happened() {
+        let mut recorder = Recorder::new();
+        arrive(&mut recorder, 0, 70);
+        tell(&mut recorder, 0, 90, TOKEN);
+        assert_eq!(recorder.finish(at(80)).end(), at(90));
+    }
+
+    #[test]
+    #[should_panic(expected = "request lifecycle: request #0 has not arrived or has ended")]
+    fn nothing_happens_to_a_request_that_has_not_arrived() {
+        tell(&mut Recorder::new(), 0, 1, TOKEN);
+    }
+
+    #[test]
+    #[should_panic(expected = "request lifecycle: request #0 has not arrived or has ended")]
+    fn nothing_happens_to_a_request_that_has_ended() {
+        let mut recorder = Recorder::new();
+        arrive(&mut recorder, 0, 0);
+        arrive(&mut recorder, 1, 0);
+        tell(&mut recorder, 0, 1, TOKEN);
+        tell(&mut recorder, 0, 1, LENGTH);
+        tell(&mut recorder, 0, 2, TOKEN);
+    }
+
+    #[test]
+    #[should_panic(expected = "request lifecycle: request #0 arrives twice")]
+    fn a_request_arrives_once() {
+        let mut recorder = Recorder::new();
+        arrive(&mut recorder, 0, 0);
+        arrive(&mut recorder, 0, 1);
+    }
+
+    #[test]
+    #[should_panic(expected = "its last token came at 1ns")]
+    fn a_complete_request_ends_with_its_last_token() {
+        let mut recorder = Recorder::new();
+        arrive(&mut recorder, 0, 0);
+        tell(&mut recorder, 0, 1, TOKEN);
+        tell(&mut recorder, 0, 2, LENGTH);
+    }
+}

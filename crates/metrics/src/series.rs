@@ -1,0 +1,156 @@
+//! A time series that thins itself out, so that its size does not depend on the length of a run.
+
+use foretoken_des_kernel::SimTime;
+
+/// At most so many intervals are kept.
+pub(crate) const MAX_INTERVALS: usize = 200;
+
+/// Width of an interval at first.
+const FIRST_WIDTH: u64 = 1_000_000;
+
+/// Integrals of `N` quantities over intervals of equal width.
+///
+/// The width is a millisecond at first. When the intervals become too many, each two are joined, so
+/// that between half of [`MAX_INTERVALS`] and all of them are in use, at any length of a run.
+#[derive(Debug, Clone)]
+pub(crate) struct Series<const N: usize> {
+    width: u64,
+    integrals: Vec<[u128; N]>,
+}
+
+impl<const N: usize> Series<N> {
+    pub(crate) const fn new() -> Self {
+        Self {
+            width: FIRST_WIDTH,
+            integrals: Vec::new(),
+        }
+    }
+
+    /// The quantities stood at `values` between two instants; called in any order, what it adds
+    /// adds up.
+    pub(crate) fn add(&mut self, from: SimTime, to: SimTime, values: [u64; N]) {
+        let (mut from, to) = (from.as_nanos(), to.as_nanos());
+        if from >= to {
+            return;
+        }
+        while (to - 1) / self.width >= MAX_INTERVALS as u64 {
+            self.join_pairs();
+        }
+        while from < to {
+            let interval = from / self.width;
+            let until = to.min((interval + 1) * self.width);
+            let index = usize::try_from(interval).expect("an interval is below MAX_INTERVALS");
+            if self.integrals.len() <= index {
+                self.integrals.resize(index + 1, [0; N]);
+            }
+            for (integral, value) in self.integrals[index].iter_mut().zip(values) {
+                *integral += u128::from(value) * u128::from(until - from);
+            }
+            from = until;
+        }
+    }
+
+    /// Width of the intervals, in nanoseconds.
+    pub(crate) const fn width(&self) -> u64 {
+        self.width
+    }
+
+    /// The integrals of each interval that begins before `end`, and the width of the interval up to
+    /// `end`, in nanoseconds.
+    pub(crate) fn intervals(&self, end: SimTime) -> impl Iterator<Item = ([u128; N], u64)> {
+        let end = end.as_nanos();
+        (0..)
+            .map(|index| index * self.width)
+            .take_while(move |&start| start < end)
+            .zip(
+                self.integrals
+                    .iter()
+                    .copied()
+                    .chain(core::iter::repeat([0; N])),
+            )
+            .map(move |(start, integrals)| (integrals, self.width.min(end - start)))
+    }
+
+    /// The integrals over all time.
+    pub(crate) fn totals(&self) -> [u128; N] {
+        let mut totals = [0; N];
+        for integrals in &self.integrals {
+            add_each(&mut totals, integrals);
+        }
+        totals
+    }
+
+    fn join_pairs(&mut self) {
+        self.width *= 2;
+        for index in 0..self.integrals.len().div_ceil(2) {
+            let mut sum = self.integrals[2 * index];
+            if let Some(second) = self.integrals.get(2 * index + 1) {
+                add_each(&mut sum, second);
+            }
+            self.integrals[index] = sum;
+        }
+        self.integrals.truncate(self.integrals.len().div_ceil(2));
+    }
+}
+
+fn add_each<const N: usize>(sums: &mut [u128; N], more: &[u128; N]) {
+    for (sum, more) in sums.iter_mut().zip(more) {
+        *sum += more;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(millis: u64) -> SimTime {
+        SimTime::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn a_span_is_shared_out_among_its_intervals() {
+        let mut series = Series::new();
+        series.add(
+            SimTime::from_nanos(500_000),
+            SimTime::from_nanos(2_250_000),
+            [4],
+        );
+        let got: Vec<_> = series.intervals(SimTime::from_nanos(3_500_000)).collect();
+        let million = 1_000_000;
+        assert_eq!(
+            got,
+            [
+                ([2 * million], 1_000_000),
+                ([4 * million], 1_000_000),
+                ([million], 1_000_000),
+                ([0], 500_000)
+            ]
+        );
+    }
+
+    #[test]
+    fn joining_intervals_keeps_the_totals() {
+        let mut series = Series::new();
+        for step in 0..12_345 {
+            series.add(ms(step), ms(step + 1), [step, 1]);
+        }
+        assert!(series.integrals.len() <= MAX_INTERVALS);
+        assert!(series.integrals.len() >= MAX_INTERVALS / 2);
+        assert_eq!(
+            series.totals(),
+            [12_345 * 12_344 / 2 * 1_000_000, 12_345 * 1_000_000]
+        );
+        assert_eq!(
+            series.intervals(ms(12_345)).map(|each| each.1).sum::<u64>(),
+            12_345_000_000
+        );
+    }
+
+    #[test]
+    fn an_empty_span_adds_nothing() {
+        let mut series = Series::new();
+        series.add(ms(3), ms(3), [1]);
+        assert_eq!(series.totals(), [0]);
+        assert_eq!(series.intervals(SimTime::ZERO).count(), 0);
+    }
+}

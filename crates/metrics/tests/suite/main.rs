@@ -1,0 +1,5 @@
+//! What holds for whole runs, told by hand.
+
+mod golden;
+mod properties;
+mod told;

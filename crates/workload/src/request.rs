@@ -1,0 +1,272 @@
+//! Requests: what a client asks for, and what a policy may see of it.
+
+use core::fmt;
+
+use foretoken_des_kernel::SimTime;
+
+use crate::prompt::{ContentId, Prompt};
+
+/// Number of a request: dense from 0, unique within a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct RequestId(u32);
+
+impl RequestId {
+    /// Request number `id`.
+    pub const fn new(id: u32) -> Self {
+        Self(id)
+    }
+
+    /// The number.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+
+    /// The number as an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}", self.0)
+    }
+}
+
+/// Urgency of a request as vLLM has it: a smaller number is more urgent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Priority(i32);
+
+impl Priority {
+    /// Priority `value`.
+    pub const fn new(value: i32) -> Self {
+        Self(value)
+    }
+
+    /// The number; smaller is more urgent.
+    pub const fn get(self) -> i32 {
+        self.0
+    }
+}
+
+/// Whom a request belongs to for fairness: a tenant, a user, a fairness id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct FlowId(u32);
+
+impl FlowId {
+    /// Flow number `id`.
+    pub const fn new(id: u32) -> Self {
+        Self(id)
+    }
+
+    /// The number.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+/// A conversation: requests that follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(u32);
+
+impl SessionId {
+    /// Session number `id`.
+    pub const fn new(id: u32) -> Self {
+        Self(id)
+    }
+
+    /// The number.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+/// Which part of a load a request belongs to (a stage of a staged load); reports are grouped by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct StageId(u32);
+
+impl StageId {
+    /// Stage number `id`.
+    pub const fn new(id: u32) -> Self {
+        Self(id)
+    }
+
+    /// The number.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+/// One request with everything that is true of it, its output length included.
+///
+/// Engines receive this type; policies see a [`RequestView`], which leaves the output length out.
+///
+/// ```
+/// use foretoken_des_kernel::SimTime;
+/// use foretoken_workload::{ContentId, Priority, Prompt, Request, RequestId, Segment};
+///
+/// let prompt = Prompt::new([Segment::new(ContentId::new(0), 547)])?;
+/// let mut request = Request::new(RequestId::new(0), SimTime::ZERO, prompt, 248);
+/// request.priority = Priority::new(-1);
+/// assert_eq!(request.view().prompt_tokens(), 547);
+/// # Ok::<(), foretoken_workload::PromptError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Request {
+    /// Its number.
+    pub id: RequestId,
+    /// When the client sends it.
+    pub arrival: SimTime,
+    /// What it asks, as content identity; never empty.
+    pub prompt: Prompt,
+    /// The declared limit of output tokens (`max_tokens`); at least 1.
+    pub max_tokens: u32,
+    /// Urgency.
+    pub priority: Priority,
+    /// Whom it belongs to.
+    pub flow: FlowId,
+    /// The conversation it belongs to, if any.
+    pub session: Option<SessionId>,
+    /// The part of the load it belongs to.
+    pub stage: StageId,
+    /// Separates otherwise equal prompts in the prefix cache (vLLM's `cache_salt`).
+    pub cache_salt: Option<u64>,
+    /// Identity of its output tokens, so that a follow-up's prompt can contain them.
+    pub output_content: ContentId,
+    /// The number of output tokens after which the model ends by itself (the last of them is the
+    /// end-of-sequence token), if it does.
+    stop_after: Option<u32>,
+}
+
+impl Request {
+    /// A request that generates exactly `output_tokens` (end-of-sequence ignored), with defaults for
+    /// everything else.
+    ///
+    /// # Panics
+    /// If `output_tokens` is zero: whoever makes requests from user input checks lengths first.
+    pub fn new(id: RequestId, arrival: SimTime, prompt: Prompt, output_tokens: u32) -> Self {
+        assert!(output_tokens > 0, "a request generates at least one token");
+        Self {
+            id,
+            arrival,
+            prompt,
+            max_tokens: output_tokens,
+            priority: Priority::default(),
+            flow: FlowId::default(),
+            session: None,
+            stage: StageId::default(),
+            cache_salt: None,
+            output_content: ContentId::output_of(id),
+            stop_after: None,
+        }
+    }
+
+    /// Lets the model end by itself with its `output_tokens`-th token, below the limit `max_tokens`.
+    ///
+    /// # Panics
+    /// If either is zero.
+    #[must_use]
+    pub fn stopping(mut self, output_tokens: u32, max_tokens: u32) -> Self {
+        assert!(
+            output_tokens > 0 && max_tokens > 0,
+            "a request generates at least one token"
+        );
+        self.max_tokens = max_tokens;
+        self.stop_after = Some(output_tokens);
+        self
+    }
+
+    /// Output tokens that the request will have generated when it ends by itself or by its limit
+    /// (the model's maximum length may end it earlier).
+    pub fn output_tokens(&self) -> u32 {
+        self.stop_after
+            .map_or(self.max_tokens, |stop| stop.min(self.max_tokens))
+    }
+
+    /// The output token that is the end-of-sequence token, counted from 1, if the model ends by
+    /// itself.
+    pub fn stop_after(&self) -> Option<u32> {
+        self.stop_after
+    }
+
+    /// What a policy may see.
+    pub fn view(&self) -> RequestView<'_> {
+        RequestView {
+            id: self.id,
+            arrival: self.arrival,
+            prompt: &self.prompt,
+            max_tokens: self.max_tokens,
+            priority: self.priority,
+            flow: self.flow,
+            session: self.session,
+        }
+    }
+}
+
+/// What a policy may see of a request: everything that a real system could observe. The true output
+/// length is not in it.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct RequestView<'a> {
+    /// Its number.
+    pub id: RequestId,
+    /// When it arrived.
+    pub arrival: SimTime,
+    /// Its prompt, as content identity.
+    pub prompt: &'a Prompt,
+    /// The declared limit of output tokens.
+    pub max_tokens: u32,
+    /// Urgency.
+    pub priority: Priority,
+    /// Whom it belongs to.
+    pub flow: FlowId,
+    /// The conversation it belongs to, if any.
+    pub session: Option<SessionId>,
+}
+
+impl RequestView<'_> {
+    /// Length of the prompt.
+    pub fn prompt_tokens(&self) -> u32 {
+        self.prompt.tokens()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prompt::Segment;
+
+    fn request() -> Request {
+        let prompt = Prompt::new([Segment::new(ContentId::new(0), 5)]).expect("five tokens");
+        Request::new(RequestId::new(3), SimTime::ZERO, prompt, 8)
+    }
+
+    #[test]
+    fn without_an_end_of_its_own_a_request_generates_up_to_its_limit() {
+        assert_eq!(request().output_tokens(), 8);
+        assert_eq!(request().stop_after(), None);
+    }
+
+    #[test]
+    fn a_request_ends_with_its_end_of_sequence_or_its_limit() {
+        assert_eq!(request().stopping(5, 100).output_tokens(), 5);
+        assert_eq!(request().stopping(100, 5).output_tokens(), 5);
+        assert_eq!(request().stopping(5, 100).stop_after(), Some(5));
+    }
+
+    #[test]
+    fn a_view_shows_what_was_declared() {
+        let request = request().stopping(5, 100);
+        let view = request.view();
+        assert_eq!(
+            (view.id, view.prompt_tokens(), view.max_tokens),
+            (request.id, 5, 100)
+        );
+    }
+
+    #[test]
+    fn ids_print_as_numbers() {
+        assert_eq!(RequestId::new(7).to_string(), "#7");
+    }
+}

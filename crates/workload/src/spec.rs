@@ -1,0 +1,173 @@
+//! [`WorkloadSpec`]: any built-in workload, as configurations give it.
+
+use foretoken_des_kernel::RngStreams;
+use serde::{Deserialize, Serialize};
+
+use crate::error::WorkloadError;
+use crate::shared_prefix::SharedPrefixSpec;
+use crate::source::{Merge, Workload};
+use crate::synthetic::SyntheticSpec;
+
+/// One of the built-in workloads, or several of them at once.
+///
+/// ```
+/// use foretoken_des_kernel::RngStreams;
+/// use foretoken_workload::{LengthSpec, Synthetic, Workload, WorkloadSpec};
+///
+/// let chat = Synthetic::poisson(9.0, 900, LengthSpec::constant(300), LengthSpec::constant(200))?;
+/// let batch = Synthetic::poisson(1.0, 100, LengthSpec::constant(4000), LengthSpec::constant(50))?;
+/// let both = WorkloadSpec::Mix(vec![chat.into(), batch.into()]);
+/// assert_eq!(both.build(&RngStreams::new(1, 0))?.total(), Some(1000));
+/// # Ok::<(), foretoken_workload::WorkloadError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum WorkloadSpec {
+    /// Arrivals × prompt lengths × output lengths.
+    Synthetic(SyntheticSpec),
+    /// inference-perf's shared-prefix client.
+    SharedPrefix(SharedPrefixSpec),
+    /// Several at once, merged in order of arrival. The stages of each come after those of the ones
+    /// before it, so that reports keep them apart.
+    Mix(Vec<WorkloadSpec>),
+}
+
+impl WorkloadSpec {
+    /// The workload described, with the draws of `streams`.
+    ///
+    /// # Errors
+    /// [`WorkloadError`] naming the first field that is out of range.
+    pub fn build(&self, streams: &RngStreams) -> Result<Box<dyn Workload>, WorkloadError> {
+        self.build_from(&mut 0, streams)
+    }
+
+    /// Number of the stages by which its requests are told apart, at least 1.
+    pub fn stages(&self) -> usize {
+        match self {
+            Self::Synthetic(spec) => spec.arrivals.stages().len().max(1),
+            Self::SharedPrefix(spec) => spec.stages.len(),
+            Self::Mix(parts) => parts.iter().map(Self::stages).sum(),
+        }
+    }
+
+    /// Builds with source numbers from `source` on, and counts it up past those taken.
+    fn build_from(
+        &self,
+        source: &mut u16,
+        streams: &RngStreams,
+    ) -> Result<Box<dyn Workload>, WorkloadError> {
+        let number = *source;
+        if !matches!(self, Self::Mix(_)) {
+            *source = number.checked_add(1).ok_or_else(|| {
+                WorkloadError::out_of_range("mix", 65_536.0, "at most 65535 workloads")
+            })?;
+        }
+        Ok(match self {
+            Self::Synthetic(spec) => Box::new(
+                spec.build_as(number, streams)
+                    .map_err(|error| error.within("synthetic"))?,
+            ),
+            Self::SharedPrefix(spec) => Box::new(
+                spec.build_as(number, streams)
+                    .map_err(|error| error.within("shared-prefix"))?,
+            ),
+            Self::Mix(parts) => {
+                if parts.is_empty() {
+                    return Err(WorkloadError::missing("mix", "at least one workload"));
+                }
+                let mut built = Vec::with_capacity(parts.len());
+                for (index, part) in parts.iter().enumerate() {
+                    let workload = part
+                        .build_from(source, streams)
+                        .map_err(|error| error.within(&format!("mix[{index}]")))?;
+                    built.push((workload, u32::try_from(part.stages()).unwrap_or(u32::MAX)));
+                }
+                Box::new(Merge::with_stages(built))
+            }
+        })
+    }
+}
+
+impl From<SyntheticSpec> for WorkloadSpec {
+    fn from(spec: SyntheticSpec) -> Self {
+        Self::Synthetic(spec)
+    }
+}
+
+impl From<SharedPrefixSpec> for WorkloadSpec {
+    fn from(spec: SharedPrefixSpec) -> Self {
+        Self::SharedPrefix(spec)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::length::LengthSpec;
+    use crate::request::Request;
+    use crate::synthetic::Synthetic;
+
+    fn synthetic(requests: u32) -> WorkloadSpec {
+        let (prompt, output) = (LengthSpec::constant(64), LengthSpec::constant(8));
+        Synthetic::poisson(5.0, requests, prompt, output)
+            .expect("a positive rate")
+            .into()
+    }
+
+    fn drain(spec: &WorkloadSpec) -> Vec<Request> {
+        let mut load = spec.build(&RngStreams::new(1, 0)).expect("a valid load");
+        core::iter::from_fn(|| load.next()).collect()
+    }
+
+    #[test]
+    fn parts_of_a_mix_share_neither_draws_nor_texts() {
+        let nested = WorkloadSpec::Mix(vec![synthetic(20), synthetic(20)]);
+        let requests = drain(&WorkloadSpec::Mix(vec![synthetic(20), nested]));
+        let texts: BTreeSet<_> = requests
+            .iter()
+            .map(|r| r.prompt.segments()[0].content)
+            .collect();
+        let arrivals: BTreeSet<_> = requests.iter().map(|r| r.arrival).collect();
+        assert_eq!((texts.len(), arrivals.len()), (60, 60));
+        let stages: BTreeSet<_> = requests.iter().map(|r| r.stage.get()).collect();
+        assert_eq!(stages, [0, 1, 2].into());
+    }
+
+    #[test]
+    fn the_first_part_of_a_mix_draws_what_it_draws_alone() {
+        let alone: Vec<_> = drain(&synthetic(20)).iter().map(|r| r.arrival).collect();
+        let mixed = drain(&WorkloadSpec::Mix(vec![synthetic(20), synthetic(5)]));
+        let first = mixed
+            .iter()
+            .filter(|r| r.stage.get() == 0)
+            .map(|r| r.arrival);
+        assert!(first.eq(alone));
+    }
+
+    #[test]
+    fn errors_carry_the_path_to_the_field() {
+        let mix = WorkloadSpec::Mix(vec![synthetic(1), WorkloadSpec::Mix(vec![])]);
+        let error = mix
+            .build(&RngStreams::new(1, 0))
+            .err()
+            .expect("empty")
+            .to_string();
+        assert_eq!(
+            error,
+            "mix[1].mix is missing or empty: needed is at least one workload"
+        );
+    }
+
+    #[test]
+    fn a_description_survives_writing_and_reading() {
+        let mix = WorkloadSpec::Mix(vec![synthetic(3)]);
+        let text = serde_json::to_string(&mix).expect("plain data");
+        assert_eq!(
+            serde_json::from_str::<WorkloadSpec>(&text).expect("just written"),
+            mix
+        );
+    }
+}

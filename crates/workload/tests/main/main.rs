@@ -1,0 +1,7 @@
+//! Invariants of the crate, through its public interface.
+
+mod arrivals;
+mod ground_truth;
+mod object_safety;
+mod oracle;
+mod prompts;

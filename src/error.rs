@@ -1,0 +1,74 @@
+//! [`Error`]: everything that can go wrong between a description and a report.
+
+use foretoken_engine::EngineError;
+use foretoken_hwspec::HwspecError;
+use foretoken_latency_model::LatencyError;
+use foretoken_workload::WorkloadError;
+
+/// Why a simulation cannot be built or run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An accelerator, a model or a memory plan.
+    #[error(transparent)]
+    Hardware(#[from] HwspecError),
+    /// A latency model.
+    #[error(transparent)]
+    Latency(#[from] LatencyError),
+    /// An engine's settings.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// A workload.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+    /// A setting of the simulation itself.
+    #[error("{field} is {value}: allowed is {allowed}")]
+    OutOfRange {
+        /// Path to the configuration key.
+        field: String,
+        /// The offending value.
+        value: String,
+        /// What would be right.
+        allowed: String,
+    },
+    /// A part that a simulation cannot do without.
+    #[error("a simulation needs {needed}: call Simulation::{method}")]
+    Missing {
+        /// What is missing.
+        needed: &'static str,
+        /// The builder method that gives it.
+        method: &'static str,
+    },
+    /// A policy gave an answer that makes no sense.
+    #[error("the {policy} answered {answer}: allowed is {allowed}")]
+    Policy {
+        /// Which policy.
+        policy: &'static str,
+        /// What it answered.
+        answer: String,
+        /// What would be right.
+        allowed: String,
+    },
+    /// A file of measured experiments that cannot be read.
+    #[error("experiment {experiment}: {problem}")]
+    Experiment {
+        /// Its id.
+        experiment: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+impl Error {
+    pub(crate) fn out_of_range(
+        field: impl Into<String>,
+        value: impl ToString,
+        allowed: impl Into<String>,
+    ) -> Self {
+        Self::OutOfRange {
+            field: field.into(),
+            value: value.to_string(),
+            allowed: allowed.into(),
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The one model of the kernel: introduces workload, gateway, engines and sink to each other.
+
+use foretoken_dataplane::{Admitter, EndpointId, EndpointView, GatewayContext, Router, Verdict};
+use foretoken_des_kernel::{Context, Generation, Model, Rank, SimRng, SimTime};
+use foretoken_engine::{Engine, EngineEvent};
+use foretoken_metrics::{LevelRecord, MetricSink, StepRecord};
+use foretoken_workload::{Lifecycle, Occurrence, RejectReason, Request, RequestId, Workload};
+
+use crate::error::Error;
+
+/// What happens in a simulation.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// The next request of the workload reaches the gateway.
+    Arrival,
+    /// An engine asked to be advanced; stale if it has asked again since.
+    Wake { engine: usize, asked: Generation },
+}
+
+/// The order inside one instant.
+#[repr(u8)]
+enum Phase {
+    /// Requests come first, so that a step planned at this instant sees them.
+    Arrival,
+    /// Then engines move, in the order of their numbers.
+    Wake,
+}
+
+pub(crate) struct World<S> {
+    workload: Box<dyn Workload>,
+    next: Option<Request>,
+    admitter: Box<dyn Admitter>,
+    router: Box<dyn Router>,
+    engines: Vec<Instance>,
+    views: Vec<EndpointView>,
+    admission_rng: SimRng,
+    routing_rng: SimRng,
+    pub(crate) sink: S,
+    pub(crate) failure: Option<Error>,
+}
+
+struct Instance {
+    engine: Engine,
+    asked: Generation,
+    /// The wake-up that is on its way.
+    wake: Option<SimTime>,
+    level: LevelRecord,
+}
+
+/// The parts of a world.
+pub(crate) struct Parts<S> {
+    pub(crate) workload: Box<dyn Workload>,
+    pub(crate) admitter: Box<dyn Admitter>,
+    pub(crate) router: Box<dyn Router>,
+    pub(crate) engines: Vec<Engine>,
+    pub(crate) admission_rng: SimRng,
+    pub(crate) routing_rng: SimRng,
+    pub(crate) sink: S,
+}
+
+impl<S: MetricSink> World<S> {
+    pub(crate) fn new(parts: Parts<S>) -> Self {
+        let engines: Vec<Instance> = (0..)
+            .zip(parts.engines)
+            .map(|(instance, engine)| Instance {
+                level: level(instance, &engine),
+                engine,
+                asked: Generation::default(),
+                wake: None,
+            })
+            .collect();
+        let views = engines
+            .iter()
+            .map(|instance| {
+                let level = &instance.level;
+                EndpointView::idle(EndpointId::new(level.instance), level.kv_blocks_total)
+            })
+            .collect();
+        let mut world = Self {
+            workload: parts.workload,
+            next: None,
+            admitter: parts.admitter,
+            router: parts.router,
+            engines,
+            views,
+            admission_rng: parts.admission_rng,
+            routing_rng: parts.routing_rng,
+            sink: parts.sink,
+            failure: None,
+        };
+        for instance in &world.engines {
+            world.sink.on_level(SimTime::ZERO, &instance.level);
+        }
+        world.next = world.workload.next();
+        world
+    }
+
+    /// When the first request arrives, if there is one.
+    pub(crate) fn first_arrival(&self) -> Option<SimTime> {
+        self.next.as_ref().map(|request| request.arrival)
+    }
+
+    /// Whether nothing is left inside; checks that no engine leaked a KV block.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.next.is_none()
+            && self
+                .engines
+                .iter()
+                .all(|instance| instance.engine.is_drained())
+    }
+
+    fn arrive(&mut self, cx: &mut Context<'_, Event>) {
+        let Some(request) = self.next.take() else {
+            return;
+        };
+        self.next = self.workload.next();
+        if let Some(next) = &self.next {
+            cx.at(next.arrival, Event::Arrival);
+        }
+        self.sink.on_arrival(&request);
+        let now = cx.now();
+        for (view, instance) in self.views.iter_mut().zip(&self.engines) {
+            let stats = instance.engine.stats();
+            view.observed_at = now;
+            view.running = stats.running;
+            view.queued = stats.waiting;
+            view.kv_used = stats.kv_used;
+        }
+        let mut context = GatewayContext::new(now, &self.views, &mut self.admission_rng);
+        if self.admitter.admit(&request.view(), &mut context) != Verdict::Admit {
+            return self.reject(now, request.id, RejectReason::Shed);
+        }
+        let mut context = GatewayContext::new(now, &self.views, &mut self.routing_rng);
+        let Some(placement) = self.router.route(&request.view(), &mut context) else {
+            return self.reject(now, request.id, RejectReason::NoEndpoint);
+        };
+        let index = placement.endpoint.index();
+        let Some(instance) = self.engines.get_mut(index) else {
+            self.failure = Some(Error::Policy {
+                policy: "Router",
+                answer: placement.endpoint.to_string(),
+                allowed: format!("endpoint 0 to {}", self.engines.len() - 1),
+            });
+            return;
+        };
+        instance.engine.submit(now, request);
+        self.settle(index, cx);
+    }
+
+    fn reject(&mut self, now: SimTime, request: RequestId, reason: RejectReason) {
+        let occurrence = Occurrence::new(now, request, Lifecycle::Rejected { reason });
+        self.sink.on_occurrence(&occurrence);
+    }
+
+    fn wake(&mut self, index: usize, asked: Generation, cx: &mut Context<'_, Event>) {
+        let instance = &mut self.engines[index];
+        if !instance.asked.is_current(asked) {
+            return;
+        }
+        instance.wake = None;
+        let number = instance.level.instance;
+        let (sink, router) = (&mut self.sink, &mut self.router);
+        instance.engine.advance(cx.now(), &mut |event| match event {
+            EngineEvent::Request(occurrence) => {
+                router.observe(&occurrence);
+                sink.on_occurrence(&occurrence);
+            }
+            EngineEvent::Step(step) => sink.on_step(&StepRecord {
+                instance: number,
+                start: step.start,
+                end: step.end,
+                tokens: u32::try_from(step.shape.tokens()).unwrap_or(u32::MAX),
+                sequences: step.shape.sequences(),
+            }),
+            _ => {}
+        });
+        self.settle(index, cx);
+    }
+
+    /// After an engine was touched: reports its level if it changed, and asks for the next wake-up
+    /// if that is not on its way already.
+    fn settle(&mut self, index: usize, cx: &mut Context<'_, Event>) {
+        let instance = &mut self.engines[index];
+        let level = level(instance.level.instance, &instance.engine);
+        if level != instance.level {
+            instance.level = level;
+            self.sink.on_level(cx.now(), &level);
+        }
+        let wake = instance.engine.next_wake();
+        if wake != instance.wake {
+            instance.wake = wake;
+            let asked = instance.asked.bump();
+            if let Some(time) = wake {
+                cx.at(
+                    time,
+                    Event::Wake {
+                        engine: index,
+                        asked,
+                    },
+                );
+            }
+        }
+    }
+}
+
+fn level(instance: u32, engine: &Engine) -> LevelRecord {
+    let stats = engine.stats();
+    LevelRecord {
+        instance,
+        running: stats.running,
+        waiting: stats.waiting,
+        kv_blocks_used: stats.kv_used,
+        kv_blocks_total: stats.kv_total,
+    }
+}
+
+impl<S: MetricSink> Model for World<S> {
+    type Event = Event;
+
+    fn rank(event: &Event) -> Rank {
+        match event {
+            Event::Arrival => Rank::new(Phase::Arrival as u8, 0),
+            Event::Wake { engine, .. } => Rank::new(
+                Phase::Wake as u8,
+                u32::try_from(*engine).unwrap_or(u32::MAX),
+            ),
+        }
+    }
+
+    fn handle(&mut self, event: Event, cx: &mut Context<'_, Event>) {
+        match event {
+            Event::Arrival => self.arrive(cx),
+            Event::Wake { engine, asked } => self.wake(engine, asked, cx),
+        }
+    }
+}
