@@ -194,7 +194,7 @@ impl TryFrom<String> for VllmVersion {
             }),
             _ => Err(Error::out_of_range(
                 "vllm-version",
-                text,
+                &text,
                 "0.15 or later, as `0.15.1`",
             )),
         }
@@ -282,9 +282,9 @@ impl Deployment {
         let model = catalog.model(&self.model)?;
         let gpu = catalog.gpu(&self.gpu)?;
         let tp = TensorParallel::new(self.tensor_parallel)
-            .ok_or_else(|| Error::out_of_range("tensor-parallel", 0, "1 or more"))?;
+            .ok_or_else(|| Error::out_of_range("tensor-parallel", &0, "1 or more"))?;
         if self.replicas == 0 {
-            return Err(Error::out_of_range("replicas", 0, "1 or more"));
+            return Err(Error::out_of_range("replicas", &0, "1 or more"));
         }
         model.shard(tp)?;
         let options = &self.engine;

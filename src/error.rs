@@ -62,7 +62,7 @@ pub enum Error {
 impl Error {
     pub(crate) fn out_of_range(
         field: impl Into<String>,
-        value: impl ToString,
+        value: &impl ToString,
         allowed: impl Into<String>,
     ) -> Self {
         Self::OutOfRange {

@@ -56,3 +56,8 @@ pub mod prelude {
 
     pub use crate::{Deployment, EngineOptions, Error, Physics, Scenario, Simulation, sweep};
 }
+
+/// The examples of README.md compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -78,7 +78,7 @@ impl Scenario {
         }
         if let Some(seconds) = self.horizon_s {
             let horizon = SimTime::try_from_secs_f64(seconds)
-                .map_err(|_| Error::out_of_range("horizon-s", seconds, "0 to 1.8e10 seconds"))?;
+                .map_err(|_| Error::out_of_range("horizon-s", &seconds, "0 to 1.8e10 seconds"))?;
             simulation = simulation.horizon(horizon);
         }
         Ok(simulation)

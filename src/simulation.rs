@@ -100,8 +100,9 @@ impl Simulation {
     /// [`latency`](Self::latency).
     #[must_use]
     pub fn engines(mut self, count: usize, config: EngineConfig) -> Self {
-        self.engines.extend((0..count).map(|_| EngineSetup {
-            config: config.clone(),
+        let setups = std::iter::repeat_n(config, count);
+        self.engines.extend(setups.map(|config| EngineSetup {
+            config,
             latency: None,
             policies: Policies::fcfs(),
         }));

@@ -22,11 +22,7 @@ use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIter
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn sweep<P: Sync, R: Send>(points: &[P], run: impl Fn(&P) -> R + Sync) -> Vec<R> {
+pub fn sweep<P: Sync, R: Send>(points: &[P], run: impl Fn(&P) -> R + Sync + Send) -> Vec<R> {
     // One point at a time: runs differ in length, and each is long compared to the hand-over.
-    points
-        .par_iter()
-        .with_max_len(1)
-        .map(|point| run(point))
-        .collect()
+    points.par_iter().with_max_len(1).map(run).collect()
 }

@@ -20,10 +20,10 @@ pub(crate) enum Failure {
     #[error("{}: {source}", path.display())]
     InFile {
         path: PathBuf,
-        source: foretoken::Error,
+        source: Box<foretoken::Error>,
     },
     #[error(transparent)]
-    Foretoken(#[from] foretoken::Error),
+    Foretoken(Box<foretoken::Error>),
     #[error("{flag} is {value}: allowed is {allowed}")]
     Flag {
         flag: &'static str,
@@ -39,21 +39,27 @@ pub(crate) enum Failure {
     Experiments { failed: usize, total: usize },
 }
 
+impl From<foretoken::Error> for Failure {
+    fn from(error: foretoken::Error) -> Self {
+        Self::Foretoken(Box::new(error))
+    }
+}
+
 impl From<foretoken::hwspec::HwspecError> for Failure {
     fn from(error: foretoken::hwspec::HwspecError) -> Self {
-        Self::Foretoken(error.into())
+        foretoken::Error::from(error).into()
     }
 }
 
 impl From<foretoken::latency_model::LatencyError> for Failure {
     fn from(error: foretoken::latency_model::LatencyError) -> Self {
-        Self::Foretoken(error.into())
+        foretoken::Error::from(error).into()
     }
 }
 
 impl From<foretoken::workload::WorkloadError> for Failure {
     fn from(error: foretoken::workload::WorkloadError) -> Self {
-        Self::Foretoken(error.into())
+        foretoken::Error::from(error).into()
     }
 }
 

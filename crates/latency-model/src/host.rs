@@ -75,3 +75,26 @@ impl TryFrom<HostMicros> for HostCosts {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = r#"{"ingest-us":2000.0,"ingest-per-token-us":0.5,"schedule-us":300.0,"schedule-per-sequence-us":2.0,"update-us":100.0,"update-per-sequence-us":3.0,"deliver-us":500.0,"deliver-per-sequence-us":5.0}"#;
+
+    #[test]
+    fn it_reads_and_writes_microseconds() {
+        let costs: HostCosts = serde_json::from_str(FILE).expect("valid");
+        assert_eq!(costs.ingest, SimDuration::from_millis(2));
+        assert_eq!(costs.ingest_per_token, SimDuration::from_nanos(500));
+        assert_eq!(serde_json::to_string(&costs).expect("serialises"), FILE);
+    }
+
+    #[test]
+    fn a_negative_cost_or_an_unknown_key_is_refused() {
+        let negative = FILE.replace("300.0", "-300.0");
+        assert!(serde_json::from_str::<HostCosts>(&negative).is_err());
+        let unknown = FILE.replace("update-us", "uptade-us");
+        assert!(serde_json::from_str::<HostCosts>(&unknown).is_err());
+    }
+}

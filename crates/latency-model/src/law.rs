@@ -51,18 +51,78 @@ impl DecodeLaw {
     /// The least number of steps whose sum reaches `span`, or `None` if all steps of the law end
     /// before.
     pub fn steps_to_reach(&self, span: Fine) -> Option<u64> {
-        if self.sum(self.steps) < span {
+        // Each step takes at least `first`, which bounds the search.
+        let enough = match self.first.bits() {
+            0 => self.steps,
+            first => {
+                u64::try_from(span.bits().div_ceil(first)).map_or(self.steps, |m| m.min(self.steps))
+            }
+        };
+        if !self.reaches(enough, span) {
             return None;
         }
-        let (mut low, mut high) = (0, self.steps);
+        let (mut low, mut high) = (0, enough);
         while low < high {
             let middle = low + (high - low) / 2;
-            if self.sum(middle) >= span {
+            if self.reaches(middle, span) {
                 high = middle;
             } else {
                 low = middle + 1;
             }
         }
         Some(low)
+    }
+
+    /// Whether the first `m` steps together reach `span`; a sum beyond the range of [`Fine`] does.
+    fn reaches(&self, m: u64, span: Fine) -> bool {
+        let m = u128::from(m);
+        let flat = self.first.bits().checked_mul(m);
+        let grown = self
+            .increment
+            .bits()
+            .checked_mul(m * m.saturating_sub(1) / 2);
+        let sum = flat
+            .zip(grown)
+            .and_then(|(flat, grown)| flat.checked_add(grown));
+        sum.is_none_or(|sum| sum >= span.bits())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn law(first: u128, increment: u128, steps: u64) -> DecodeLaw {
+        DecodeLaw::new(Fine::from_bits(first), Fine::from_bits(increment), steps)
+    }
+
+    #[test]
+    fn steps_grow_by_the_increment() {
+        let law = law(10, 3, 100);
+        assert_eq!([0, 1, 5].map(|k| law.step(k).bits()), [10, 13, 25]);
+        assert_eq!([0, 1, 2, 6].map(|m| law.sum(m).bits()), [0, 10, 23, 105]);
+    }
+
+    #[test]
+    fn it_finds_the_step_that_ends_at_or_after_a_span() {
+        let law = law(10, 3, 4);
+        let reach = |bits| law.steps_to_reach(Fine::from_bits(bits));
+        assert_eq!(
+            [0, 1, 10, 11, 23, 58].map(reach),
+            [0, 1, 1, 2, 2, 4].map(Some)
+        );
+        assert_eq!(reach(59), None);
+    }
+
+    #[test]
+    fn a_limit_only_shortens() {
+        assert_eq!(law(1, 1, 10).limited(3).steps(), 3);
+        assert_eq!(law(1, 1, 10).limited(30).steps(), 10);
+    }
+
+    #[test]
+    fn an_endless_law_does_not_overflow() {
+        let law = law(1 << 60, 1 << 40, u64::MAX);
+        assert_eq!(law.steps_to_reach(Fine::from_bits(3 << 60)), Some(3));
     }
 }

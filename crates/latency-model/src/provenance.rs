@@ -47,11 +47,17 @@ pub struct Band {
 }
 
 impl Band {
+    /// No doubt at all.
+    pub const EXACT: Self = Self {
+        low: 1.0,
+        high: 1.0,
+    };
+
     /// Expected error of a whole step whose kernels come from `provenance`.
     ///
-    /// Errors of single kernels partly cancel in a step. Half the P90 error of the kernels, and at
-    /// least 8 %, is what whole-step comparisons on measured GPUs showed; for derived numbers,
-    /// what leaving one GPU out showed.
+    /// A rule of thumb, not a measurement of steps: errors of single kernels partly cancel in a
+    /// step, so half the P90 error of its kernels, and at least 8 %. Derived numbers get 30 %, about
+    /// the P90 error of kernels that take a measured neighbour's shares, the datasheet alone 50 %.
     pub fn of(provenance: &Provenance) -> Self {
         let spread = match provenance {
             Provenance::Measured { .. } => 0.08,

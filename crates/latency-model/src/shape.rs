@@ -112,3 +112,44 @@ impl StepShape {
         self.decodes > 0 && self.prefills > 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_new_token_is_a_decode_that_attends_to_itself() {
+        let mut shape = StepShape::default();
+        shape.add(1, 99, true);
+        shape.settle(0);
+        assert_eq!(shape, StepShape::decode(1, 100));
+    }
+
+    #[test]
+    fn two_new_tokens_are_a_prefill_chunk() {
+        let shape = StepShape::prefill(2, 10);
+        assert_eq!(
+            (shape.decodes, shape.prefills, shape.prefill_context),
+            (0, 1, 10)
+        );
+        // The first token sees 11 tokens, the second 12.
+        assert_eq!(shape.prefill_pairs, 23);
+        assert_eq!(shape.graph, GraphMode::Eager);
+    }
+
+    #[test]
+    fn a_mixed_batch_counts_both_kinds_and_pads_upwards_only() {
+        let mut shape = StepShape::default();
+        shape.add(100, 0, false);
+        shape.add(1, 5, true);
+        shape.settle(64);
+        assert!(shape.is_mixed() && !shape.is_empty());
+        assert_eq!(
+            (shape.tokens(), shape.sequences(), shape.sampled),
+            (101, 2, 1)
+        );
+        assert_eq!(shape.padded_tokens, 101);
+        shape.settle(128);
+        assert_eq!(shape.padded_tokens, 128);
+    }
+}

@@ -220,19 +220,12 @@ fn grouped_attention(
             format,
         },
     ];
-    let shard = AttentionShard {
-        kv_heads: keys,
-        kv_bytes: 2.0 * keys * head * kv.bytes_per_element() as f64,
-        io_bytes: 4.0 * query_width + 8.0 * keys * head,
-        decode_flops: 4.0 * query_width,
-        pair_flops: 4.0 * query_width,
-        past_flops: 0.0,
-        window: match attention.span {
-            // A chunk is at most full; taking it as full keeps a step monotone in its context.
-            Span::Sliding(window) | Span::Chunked(window) => Some(u64::from(window)),
-            _ => None,
-        },
+    let window = match attention.span {
+        // A chunk is at most full; taking it as full keeps a step monotone in its context.
+        Span::Sliding(window) | Span::Chunked(window) => Some(u64::from(window)),
+        _ => None,
     };
+    let shard = AttentionShard::grouped(queries, keys, head, kv, window);
     (matmuls, shard, qkv_width)
 }
 
@@ -283,6 +276,26 @@ fn latent_attention(
 }
 
 impl AttentionShard {
+    /// Grouped attention with `queries` and `keys` heads of a device.
+    pub(crate) fn grouped(
+        queries: f64,
+        keys: f64,
+        head: f64,
+        kv: KvFormat,
+        window: Option<u64>,
+    ) -> Self {
+        let query_width = queries * head;
+        Self {
+            kv_heads: keys,
+            kv_bytes: 2.0 * keys * head * kv.bytes_per_element() as f64,
+            io_bytes: 4.0 * query_width + 8.0 * keys * head,
+            decode_flops: 4.0 * query_width,
+            pair_flops: 4.0 * query_width,
+            past_flops: 0.0,
+            window,
+        }
+    }
+
     /// Tokens that the decodes of a step attend to, summed. Under a window, as if all contexts were
     /// the mean one.
     pub(crate) fn decode_context(&self, shape: &StepShape) -> u64 {

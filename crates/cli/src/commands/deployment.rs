@@ -9,6 +9,10 @@ use crate::failure::Failure;
 
 /// What serves: flags take the place of what a scenario file says.
 #[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each flag is a switch of its own"
+)]
 pub(crate) struct DeploymentFlags {
     /// Model: a name of the catalog, or the path of a config.json
     #[arg(long)]

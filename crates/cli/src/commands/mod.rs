@@ -50,7 +50,7 @@ impl Extras {
         let malformed =
             |path: &PathBuf, error: foretoken::latency_model::LatencyError| Failure::InFile {
                 path: path.clone(),
-                source: error.into(),
+                source: Box::new(error.into()),
             };
         if let Some(path) = &self.kernel_parameters {
             physics.kernels = KernelParameters::from_toml_str(&read(path)?)

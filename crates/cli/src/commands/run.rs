@@ -60,9 +60,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let in_file = |source: foretoken::Error| match &arguments.scenario {
         Some(path) => Failure::InFile {
             path: path.clone(),
-            source,
+            source: Box::new(source),
         },
-        None => Failure::Foretoken(source),
+        None => source.into(),
     };
     let scenario = arguments.scenario(base)?;
     let (catalog, physics) = (arguments.extras.catalog()?, arguments.extras.physics()?);

@@ -19,13 +19,16 @@ pub(crate) struct Mismatch {
 /// Iterations after the last recorded one, to see that nothing more happens.
 const EXTRA_ITERATIONS: u64 = 50;
 
+/// The longest recording that is played.
+const MAX_STEP: u64 = 10_000_000;
+
 /// Replays a scenario.
 ///
 /// # Errors
 /// A scenario that makes no sense, in words; a difference, as the inner error.
 pub(crate) fn replay(scenario: &Scenario) -> Result<Result<(), Mismatch>, String> {
     let mut harness = Harness::new(scenario)?;
-    let last = scenario.steps.last().map_or(0, |step| step.step);
+    let last = last_step(scenario)?;
     let mut expected = scenario.steps.iter().peekable();
     for iteration in 0..=last + EXTRA_ITERATIONS {
         let before = harness.state();
@@ -60,14 +63,34 @@ pub(crate) fn replay(scenario: &Scenario) -> Result<Result<(), Mismatch>, String
     Ok(Ok(()))
 }
 
+/// The last step in which something is recorded, arrives or is aborted.
+fn last_step(scenario: &Scenario) -> Result<u64, String> {
+    let id = &scenario.id;
+    if let Some(pair) = scenario.steps.windows(2).find(|pair| pair[0].step >= pair[1].step) {
+        let (first, second) = (pair[0].step, pair[1].step);
+        return Err(format!(
+            "scenario {id}: step {second} follows step {first}: allowed is an ascending order"
+        ));
+    }
+    let recorded = scenario.steps.iter().map(|step| step.step);
+    let arrivals = scenario.requests.iter().map(|request| request.arrival_step);
+    let aborts = scenario.requests.iter().filter_map(|request| request.abort_step);
+    let last = recorded.chain(arrivals).chain(aborts).max().unwrap_or(0);
+    if last > MAX_STEP {
+        return Err(format!("scenario {id}: step is {last}: allowed is at most {MAX_STEP}"));
+    }
+    Ok(last)
+}
+
 struct Harness<'a> {
     scenario: &'a Scenario,
+    /// The requests, in the order of the file.
+    requests: Vec<Request>,
     scheduler: Scheduler,
     scheduling: Scheduling,
     /// Numbers of the requests; they order as the names do, since the real ids compare as strings.
     ids: BTreeMap<&'a str, RequestId>,
     names: Vec<&'a str>,
-    salts: Vec<&'a str>,
     in_flight: VecDeque<(u64, StepPlan)>,
 }
 
@@ -100,36 +123,33 @@ impl<'a> Harness<'a> {
             .map_err(|error| format!("scenario {}: {error}", scenario.id))?;
         let mut names: Vec<&str> = scenario.requests.iter().map(|r| r.id.as_str()).collect();
         names.sort_unstable();
+        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            let (scenario, name) = (&scenario.id, pair[0]);
+            return Err(format!("scenario {scenario}: request {name} is there twice"));
+        }
         let ids = (0..).map(RequestId::new);
-        let ids = names.iter().copied().zip(ids).collect();
-        let mut salts: Vec<&str> = scenario
-            .requests
-            .iter()
-            .filter_map(|r| r.cache_salt.as_deref())
-            .collect();
+        let ids: BTreeMap<_, _> = names.iter().copied().zip(ids).collect();
+        let mut salts: Vec<&str> =
+            scenario.requests.iter().filter_map(|r| r.cache_salt.as_deref()).collect();
         salts.sort_unstable();
         salts.dedup();
-        Ok(Self {
-            scenario,
-            scheduler,
-            scheduling,
-            ids,
-            names,
-            salts,
-            in_flight: VecDeque::new(),
-        })
+        let requests = scenario.requests.iter().map(|golden| {
+            request(golden, ids[golden.id.as_str()], &salts, config.max_model_len).map_err(
+                |error| format!("scenario {}: request {}: {error}", scenario.id, golden.id),
+            )
+        });
+        let requests = requests.collect::<Result<_, _>>()?;
+        let in_flight = VecDeque::new();
+        Ok(Self { scenario, requests, scheduler, scheduling, ids, names, in_flight })
     }
 
     fn iterate(&mut self, iteration: u64) -> Step {
         let now = SimTime::from_nanos(iteration);
         let scenario = self.scenario;
-        for golden in scenario
-            .requests
-            .iter()
-            .filter(|r| r.arrival_step == iteration)
-        {
-            let request = self.request(golden);
-            self.scheduler.add(now, request);
+        for (golden, request) in scenario.requests.iter().zip(&self.requests) {
+            if golden.arrival_step == iteration {
+                self.scheduler.add(now, request.clone());
+            }
         }
         for golden in scenario
             .requests
@@ -190,30 +210,6 @@ impl<'a> Harness<'a> {
         }
     }
 
-    fn request(&self, golden: &GoldenRequest) -> Request {
-        let segments = golden.prompt.iter().map(|segment| Segment {
-            content: ContentId::new(segment.group),
-            offset: segment.offset,
-            len: segment.len,
-        });
-        let prompt = Prompt::new(segments).expect("recorded prompts are not empty");
-        let id = self.ids[golden.id.as_str()];
-        let arrival = SimTime::try_from_secs_f64(golden.arrival_time)
-            .expect("recorded times are small and positive");
-        let mut request = Request::new(id, arrival, prompt, golden.output_len);
-        if let Some(eos_at) = golden.eos_at {
-            request = request.stopping(eos_at + 1, golden.output_len);
-        }
-        request.priority = Priority::new(golden.priority);
-        request.output_content = ContentId::new(golden.output_group);
-        request.cache_salt = golden
-            .cache_salt
-            .as_deref()
-            .and_then(|salt| self.salts.binary_search(&salt).ok())
-            .map(|index| index as u64);
-        request
-    }
-
     /// Whether nothing arrives and nobody leaves in this iteration.
     fn quiet(&self, iteration: u64) -> bool {
         let moves =
@@ -236,4 +232,54 @@ impl<'a> Harness<'a> {
     fn name(&self, id: RequestId) -> String {
         self.names[id.index()].to_owned()
     }
+}
+
+/// The request that a record describes.
+fn request(
+    golden: &GoldenRequest,
+    id: RequestId,
+    salts: &[&str],
+    max_model_len: u32,
+) -> Result<Request, String> {
+    let content = |field: &str, group: u64| {
+        let in_range = group < 1 << 63;
+        in_range
+            .then(|| ContentId::new(group))
+            .ok_or_else(|| format!("{field} is {group}: allowed is less than 2^63"))
+    };
+    let segments: Result<Vec<_>, String> = golden
+        .prompt
+        .iter()
+        .map(|segment| {
+            let content = content("prompt.group", segment.group)?;
+            Ok(Segment { content, offset: segment.offset, len: segment.len })
+        })
+        .collect();
+    let prompt = Prompt::new(segments?).map_err(|error| error.to_string())?;
+    if prompt.tokens() > max_model_len {
+        let tokens = prompt.tokens();
+        return Err(format!(
+            "prompt has {tokens} tokens: allowed is at most max_model_len, {max_model_len}"
+        ));
+    }
+    let time = golden.arrival_time;
+    let arrival = SimTime::try_from_secs_f64(time).map_err(|error| {
+        format!("arrival_time is {time}: allowed is 0 or more seconds ({error})")
+    })?;
+    if golden.output_len == 0 {
+        return Err("output_len is 0: allowed is 1 or more".to_owned());
+    }
+    let mut request = Request::new(id, arrival, prompt, golden.output_len);
+    if let Some(eos_at) = golden.eos_at {
+        let stop = eos_at
+            .checked_add(1)
+            .ok_or_else(|| format!("eos_at is {eos_at}: allowed is less than 2^32 - 1"))?;
+        request = request.stopping(stop, golden.output_len);
+    }
+    request.priority = Priority::new(golden.priority);
+    request.output_content = content("output_group", golden.output_group)?;
+    let salt = golden.cache_salt.as_deref();
+    request.cache_salt =
+        salt.and_then(|salt| salts.binary_search(&salt).ok()).map(|index| index as u64);
+    Ok(request)
 }

@@ -216,9 +216,9 @@ fn an_urgent_arrival_preempts_nobody_for_a_seat_or_for_admission() {
     );
 }
 
-/// A prefill that stands before a decode in the running list can take the whole budget.
+/// Running requests come first, in the order of the list; a newcomer gets what is left.
 #[test]
-fn a_decode_starves_only_behind_a_long_prefill() {
+fn the_budget_is_shared_in_list_order() {
     check(
         "
         usable 20, budget 8, seqs 4, threshold 6
@@ -226,17 +226,12 @@ fn a_decode_starves_only_behind_a_long_prefill() {
         b: step 0, C[2], 3 out
         c: step 1, D[4], 1 out
         --
-        0 | a:6 b:2     | 3 | a b / -   | +a +b | b        | 3
-        1 | a:6 b:1 c:1 | 5 | a b c / - | +c    | b        | 5
-        2 | a:6 b:1 c:1 | 7 | a b c / - | -     | b=length | 6
+        0 | a:6 b:2     | 3 | a b / -   | +a +b | b                 | 3
+        1 | a:6 b:1 c:1 | 5 | a b c / - | +c    | b                 | 5
+        2 | a:6 b:1 c:1 | 7 | a b c / - | -     | b=length          | 6
         3 | a:2 c:2     | 6 | a c / -   | -     | a=length c=length | 0
         ",
     );
-}
-
-/// With sixteen tokens a step nothing changes for whoever needs less: the budget is a limit.
-#[test]
-fn the_budget_is_shared_in_list_order() {
     check(
         "
         usable 20, budget 5, seqs 4
@@ -244,9 +239,9 @@ fn the_budget_is_shared_in_list_order() {
         b: step 0, B[6], 1 out
         c: step 0, C[2], 1 out
         --
-        0 | a:3 b:2     | 2 | a b / c   | +a +b | a        | 2
-        1 | a:1 b:4     | 3 | a b / c   | -     | a=length b=length | 0
-        2 | c:2         | 1 | c / -     | +c    | c=length | 0
+        0 | a:3 b:2 | 2 | a b / c | +a +b | a                 | 2
+        1 | a:1 b:4 | 3 | a b / c | -     | a=length b=length | 0
+        2 | c:2     | 1 | c / -   | +c    | c=length          | 0
         ",
     );
 }

@@ -192,3 +192,47 @@ fn a_short_chunk_comes_back_at_once_and_is_preempted_again() {
         ",
     );
 }
+
+/// A victim that is passed over in this step (its end is in flight) stands before the needy
+/// request; the second victim behind it is found all the same.
+#[test]
+fn asynchronously_a_victim_passed_over_is_followed_by_another() {
+    check(
+        "
+        usable 6, budget 64, seqs 4, threshold 8, priority, asynchronous
+        a: step 0, A[2], 3 out, priority 9
+        b: step 1, B[24], 1 out, priority 0
+        c: step 1, C[2], 3 out, priority 5
+        --
+        0 | a:2         | 1 | a / -     | +a    | - (-)          | 1
+        1 | a:1 b:8 c:2 | 4 | a b c / - | +b +c | a (0)          | 4
+        2 | a:1 b:8 c:1 | 6 | a b c / - | -     | a c (1)        | 6
+        3 | b:8         | 6 | b / c a   | !a !c | a=length c (2) | 6
+        4 | -           | 6 | b / c     | -     | b=length (3)   | 0
+        5 | c:4         | 1 | c / -     | ~c    | - (4)          | 1
+        6 | -           | 1 | c / -     | -     | c=length (5)   | 0
+        ",
+    );
+}
+
+/// The removal of a victim that was passed over makes the request behind the needy one lose its
+/// turn.
+#[test]
+fn asynchronously_a_victim_passed_over_costs_the_next_its_turn() {
+    check(
+        "
+        usable 7, budget 64, seqs 4, threshold 8, priority, asynchronous
+        a: step 0, A[2], 3 out, priority 9
+        b: step 1, B[24], 1 out, priority 0
+        c: step 1, C[1], 4 out, priority 5
+        --
+        0 | a:2         | 1 | a / -     | +a    | - (-)          | 1
+        1 | a:1 b:8 c:1 | 4 | a b c / - | +b +c | a (0)          | 4
+        2 | a:1 b:8 c:1 | 6 | a b c / - | -     | a c (1)        | 6
+        3 | b:8         | 7 | b c / a   | !a    | a=length c (2) | 7
+        4 | c:1         | 7 | b c / -   | -     | b=length (3)   | 1
+        5 | c:1         | 1 | c / -     | -     | c (4)          | 1
+        6 | -           | 1 | c / -     | -     | c=length (5)   | 0
+        ",
+    );
+}

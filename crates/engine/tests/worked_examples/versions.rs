@@ -59,23 +59,6 @@ fn blocks_without_a_key_are_reused_first() {
     let scenario = |semantics: &str, hit: &str, tokens: u32| {
         check(&format!(
             "
-            usable 3, budget 64, seqs 4{semantics}
-            a: step 0, A[6], 1 out
-            b: step 1, B[8], 1 out
-            c: step 2, A[6], 1 out
-            --
-            0 | a:6        | 2 | a / - | +a    | a=length | 0
-            1 | b:8        | 2 | b / - | +b    | b=length | 0
-            2 | c:{tokens} | 2 | c / - | +c{hit} | c=length | 0
-            "
-        ));
-    };
-    // Free after a: the third block, then a's partial block, then a's full one.
-    scenario("", "@4", 2);
-    scenario(", semantics 0.33", "@4", 2);
-    let scenario = |semantics: &str, hit: &str, tokens: u32| {
-        check(&format!(
-            "
             usable 4, budget 64, seqs 4{semantics}
             a: step 0, A[6], 1 out
             b: step 1, B[6], 1 out
@@ -108,6 +91,25 @@ fn the_only_request_ignores_the_threshold() {
         0 | a:8     | 2 | a / -   | +a | a        | 2
         1 | a:1 b:4 | 4 | a b / - | +b | a=length | 1
         2 | b:4     | 2 | b / -   | -  | b=length | 0
+        ",
+    );
+}
+
+#[test]
+fn a_victim_passed_over_costs_nobody_a_turn() {
+    check(
+        "
+        usable 7, budget 64, seqs 4, threshold 8, priority, asynchronous, semantics 0.33
+        a: step 0, A[2], 3 out, priority 9
+        b: step 1, B[24], 1 out, priority 0
+        c: step 1, C[1], 4 out, priority 5
+        --
+        0 | a:2         | 1 | a / -     | +a    | - (-)          | 1
+        1 | a:1 b:8 c:1 | 4 | a b c / - | +b +c | a (0)          | 4
+        2 | a:1 b:8 c:1 | 6 | a b c / - | -     | a c (1)        | 6
+        3 | b:8 c:1     | 7 | b c / a   | !a    | a=length c (2) | 7
+        4 | c:1         | 7 | b c / -   | -     | b=length c (3) | 1
+        5 | -           | 1 | c / -     | -     | c=length (4)   | 0
         ",
     );
 }

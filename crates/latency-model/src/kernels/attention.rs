@@ -5,33 +5,44 @@ use foretoken_hwspec::GpuSpec;
 use super::parameters::{DecodeAttentionCurve, Lineage, PrefillAttentionCurve};
 use crate::error::LatencyError;
 use crate::fine::Fine;
-use crate::number::Blend;
+use crate::number::{Blend, Share};
 use crate::part::{Ideal, Part, Peaks, Sink, fine};
 use crate::shape::StepShape;
 use crate::shard::AttentionShard;
 
-/// The attention of one layer with everything but the batch worked out. Times in nanoseconds.
+/// The attention of one layer with everything but the batch worked out.
 #[derive(Debug, Clone)]
 pub(super) struct Attention {
     shard: AttentionShard,
-    decode_launch: f64,
-    prefill_launch: f64,
-    /// A decode, besides its context.
-    per_decode: f64,
-    /// A token of context of a decode, on a full device.
+    decode: Decode,
+    prefill: Prefill,
+    ideal: IdealCosts,
+}
+
+/// Costs of decodes, in nanoseconds.
+#[derive(Debug, Clone)]
+pub(super) struct Decode {
+    launch: f64,
+    /// A sequence, besides its context.
+    per_sequence: f64,
+    /// A token of context, on a full device.
     per_context: f64,
-    /// A past token of a prefill chunk.
-    per_past: f64,
     /// Sequences that fill the device.
     fill: f64,
     /// Sequences that a smaller batch counts as.
     split: f64,
+}
+
+/// Costs of prefill chunks, in nanoseconds.
+#[derive(Debug, Clone)]
+pub(super) struct Prefill {
+    launch: f64,
     per_pair: f64,
-    per_prefill_token: f64,
+    per_past: f64,
+    per_token: f64,
     per_chunk: f64,
-    /// A key that one tile of a prefill chunk walks past.
+    /// A key that one tile of queries walks past.
     serial: f64,
-    ideal: IdealCosts,
 }
 
 /// The same at the datasheet's peaks.
@@ -43,6 +54,74 @@ struct IdealCosts {
     kv: f64,
 }
 
+impl Decode {
+    pub(super) fn new(shard: &AttentionShard, gpu: &GpuSpec, curve: &DecodeAttentionCurve) -> Self {
+        let peaks = Peaks::new(gpu);
+        let cached = shard.kv_bytes / (peaks.bandwidth * curve.memory.get());
+        let compute = shard.decode_flops / (peaks.bf16 * curve.compute.get());
+        Self {
+            launch: curve.launch_us.get() * 1e3,
+            per_sequence: curve.granule.get() * cached
+                + curve.own.get() * shard.io_bytes / peaks.bandwidth,
+            per_context: cached.max(compute),
+            fill: curve.fill.get() / shard.kv_heads,
+            split: curve.split.get().max(1.0),
+        }
+    }
+
+    /// Time for each token of context of `sequences` decodes.
+    fn slope(&self, sequences: u32) -> Fine {
+        let lack = self.fill / f64::from(sequences).max(self.split);
+        fine(self.per_context * Blend::Four.max(1.0, lack))
+    }
+
+    /// Time of `sequences` decodes that attend to `context` tokens together.
+    pub(super) fn time(&self, sequences: u32, context: u64, launch: bool) -> Fine {
+        let launch = if launch { self.launch } else { 0.0 };
+        fine(launch + f64::from(sequences) * self.per_sequence)
+            + self.slope(sequences) * u128::from(context)
+    }
+}
+
+impl Prefill {
+    /// Past tokens are read at the share `cache` of the memory bandwidth.
+    pub(super) fn new(
+        shard: &AttentionShard,
+        gpu: &GpuSpec,
+        cache: Share,
+        curve: &PrefillAttentionCurve,
+    ) -> Self {
+        let peaks = Peaks::new(gpu);
+        let rate = peaks.bf16 * curve.compute.get();
+        let per_pair = shard.pair_flops / rate;
+        let (keys, rows) = (curve.keys.get(), curve.rows.get());
+        let io = shard.io_bytes / (peaks.bandwidth * curve.memory.get());
+        Self {
+            launch: curve.launch_us.get() * 1e3,
+            per_pair,
+            per_past: shard.kv_bytes / (peaks.bandwidth * cache.get())
+                + shard.past_flops / rate
+                + rows * per_pair,
+            per_token: (keys + rows / 2.0) * per_pair + io,
+            per_chunk: rows * keys * per_pair,
+            serial: curve.serial_ns.get(),
+        }
+    }
+
+    /// Time of the prefill chunks of `shape`, but for the launch.
+    pub(super) fn time(&self, shard: &AttentionShard, shape: &StepShape) -> f64 {
+        let work = self.per_pair * shard.pairs(shape)
+            + self.per_past * shard.past(shape) as f64
+            + self.per_token * shape.prefill_tokens as f64
+            + self.per_chunk * f64::from(shape.prefills);
+        Blend::Four.max(work, self.serial * shard.longest(shape))
+    }
+
+    pub(super) const fn launch(&self) -> f64 {
+        self.launch
+    }
+}
+
 impl Attention {
     pub(super) fn new(
         shard: AttentionShard,
@@ -52,70 +131,26 @@ impl Attention {
         let peaks = Peaks::new(gpu);
         let (decode, _) = lineage.find("decode-attention", |k| k.decode_attention.as_ref())?;
         let (prefill, _) = lineage.find("prefill-attention", |k| k.prefill_attention.as_ref())?;
-        let DecodeAttentionCurve {
-            memory,
-            compute,
-            granule,
-            fill,
-            split,
-            own,
-            ..
-        } = decode;
-        let PrefillAttentionCurve {
-            compute: multiply,
-            keys,
-            rows,
-            serial_ns,
-            memory: traffic,
-            ..
-        } = prefill;
-        let kv = shard.kv_bytes / peaks.bandwidth;
-        let cached = kv / memory.get();
-        let context_compute = shard.decode_flops / peaks.bf16;
-        let pair_compute = shard.pair_flops / peaks.bf16;
-        let past_compute = shard.past_flops / peaks.bf16;
-        let per_pair = pair_compute / multiply.get();
-        let io = shard.io_bytes / peaks.bandwidth;
         Ok(Self {
-            decode_launch: decode.launch_us.get() * 1e3,
-            prefill_launch: prefill.launch_us.get() * 1e3,
-            per_decode: granule.get() * cached + own.get() * io,
-            per_context: cached.max(context_compute / compute.get()),
-            fill: fill.get() / shard.kv_heads,
-            split: split.get(),
-            per_pair,
-            per_past: cached + past_compute / multiply.get() + rows.get() * per_pair,
-            per_prefill_token: (keys.get() + rows.get() / 2.0) * per_pair + io / traffic.get(),
-            per_chunk: rows.get() * keys.get() * per_pair,
-            serial: serial_ns.get(),
+            decode: Decode::new(&shard, gpu, decode),
+            prefill: Prefill::new(&shard, gpu, decode.memory, prefill),
             ideal: IdealCosts {
-                context_compute,
-                pair_compute,
-                past_compute,
-                kv,
+                context_compute: shard.decode_flops / peaks.bf16,
+                pair_compute: shard.pair_flops / peaks.bf16,
+                past_compute: shard.past_flops / peaks.bf16,
+                kv: shard.kv_bytes / peaks.bandwidth,
             },
             shard,
         })
     }
 
-    /// Time for each token of context of `decodes` decodes.
-    fn slope(&self, decodes: u32) -> Fine {
-        let share = self.fill / f64::from(decodes).max(self.split).max(1.0);
-        fine(self.per_context * Blend::Four.max(1.0, share))
-    }
-
     pub(super) fn visit(&self, shape: &StepShape, count: u32, sink: &mut impl Sink) {
         if shape.decodes > 0 {
-            let decodes = f64::from(shape.decodes);
-            // A mixed batch is one kernel, whose launch the prefill part below carries.
-            let launch = if shape.prefills == 0 {
-                self.decode_launch
-            } else {
-                0.0
-            };
             let context = self.shard.decode_context(shape);
-            let time = fine(launch + decodes * self.per_decode)
-                + self.slope(shape.decodes) * u128::from(context);
+            // A mixed batch is one kernel, whose launch the prefill part below carries.
+            let time = self
+                .decode
+                .time(shape.decodes, context, shape.prefills == 0);
             let ideal = Ideal {
                 compute: self.ideal.context_compute * context as f64,
                 memory: self.ideal.kv * context as f64,
@@ -123,26 +158,19 @@ impl Attention {
             sink.add(Part::DecodeAttention, time, ideal, count);
         }
         if shape.prefills > 0 {
-            let chunks = f64::from(shape.prefills);
             let launch = if shape.decodes == 0 {
-                self.prefill_launch
+                self.prefill.launch
             } else {
-                self.prefill_launch.max(self.decode_launch)
+                self.prefill.launch.max(self.decode.launch)
             };
-            let pairs = self.shard.pairs(shape);
+            let time = fine(launch + self.prefill.time(&self.shard, shape));
             let past = self.shard.past(shape) as f64;
-            let tokens = shape.prefill_tokens as f64;
-            let work = self.per_pair * pairs
-                + self.per_past * past
-                + self.per_prefill_token * tokens
-                + self.per_chunk * chunks;
-            let walk = self.serial * self.shard.longest(shape);
-            let time = launch + Blend::Four.max(work, walk);
             let ideal = Ideal {
-                compute: self.ideal.pair_compute * pairs + self.ideal.past_compute * past,
+                compute: self.ideal.pair_compute * self.shard.pairs(shape)
+                    + self.ideal.past_compute * past,
                 memory: self.ideal.kv * past,
             };
-            sink.add(Part::PrefillAttention, fine(time), ideal, count);
+            sink.add(Part::PrefillAttention, time, ideal, count);
         }
     }
 
@@ -150,7 +178,7 @@ impl Attention {
     /// holds: until the mean context fills the window.
     pub(super) fn growth(&self, shape: &StepShape) -> (Fine, u64) {
         let decodes = u64::from(shape.decodes);
-        let increment = self.slope(shape.decodes) * u128::from(decodes);
+        let increment = self.decode.slope(shape.decodes) * u128::from(decodes);
         let Some(window) = self.shard.window else {
             return (increment, u64::MAX);
         };

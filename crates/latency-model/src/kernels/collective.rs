@@ -2,7 +2,7 @@
 
 use foretoken_hwspec::GpuSpec;
 
-use super::parameters::Lineage;
+use super::parameters::{AllReduceGroup, Lineage};
 use crate::error::LatencyError;
 use crate::fine::Fine;
 use crate::part::{Ideal, Part, Sink, fine};
@@ -21,7 +21,6 @@ impl AllReduce {
         gpu: &GpuSpec,
         lineage: &Lineage<'_>,
     ) -> Result<Self, LatencyError> {
-        let link = gpu.link.bandwidth.get() * 1e-9;
         if degree < 2 {
             return Ok(Self {
                 algorithms: Box::default(),
@@ -29,26 +28,30 @@ impl AllReduce {
             });
         }
         let (curve, _) = lineage.find("all-reduce", |kernels| {
-            kernels
-                .all_reduce
-                .as_ref()
-                .filter(|curve| !curve.groups.is_empty())
+            let curve = kernels.all_reduce.as_ref()?;
+            let usable = curve
+                .groups
+                .iter()
+                .all(|group| !group.algorithms.is_empty());
+            (usable && !curve.groups.is_empty()).then_some(curve)
         })?;
         let groups = &curve.groups;
-        let group = groups
-            .iter()
-            .find(|group| group.devices >= degree)
-            .unwrap_or(&groups[groups.len() - 1]);
+        let larger = groups.iter().find(|group| group.devices >= degree);
+        Ok(Self::of(larger.unwrap_or(&groups[groups.len() - 1]), gpu))
+    }
+
+    pub(super) fn of(group: &AllReduceGroup, gpu: &GpuSpec) -> Self {
+        let link = gpu.link.bandwidth.get() * 1e-9;
         let algorithms = group.algorithms.iter();
-        Ok(Self {
+        Self {
             algorithms: algorithms
                 .map(|a| (a.latency_us.get() * 1e3, 1.0 / (link * a.bandwidth.get())))
                 .collect(),
             ideal_per_byte: 1.0 / link,
-        })
+        }
     }
 
-    fn time(&self, bytes: f64) -> f64 {
+    pub(super) fn time(&self, bytes: f64) -> f64 {
         let times = self
             .algorithms
             .iter()

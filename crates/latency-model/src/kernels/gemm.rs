@@ -21,7 +21,7 @@ pub(super) struct Linear {
 }
 
 #[derive(Debug, Clone)]
-struct Curve {
+pub(super) struct Curve {
     launch: f64,
     per_row: f64,
     extra_rows: f64,
@@ -35,7 +35,12 @@ struct Curve {
 }
 
 impl Curve {
-    fn new(matmul: &Matmul, arithmetic: Arithmetic, peaks: Peaks, curve: &GemmCurve) -> Self {
+    pub(super) fn new(
+        matmul: &Matmul,
+        arithmetic: Arithmetic,
+        peaks: Peaks,
+        curve: &GemmCurve,
+    ) -> Self {
         let Matmul {
             inputs, outputs, ..
         } = *matmul;
@@ -63,7 +68,7 @@ impl Curve {
         }
     }
 
-    fn time(&self, rows: u64) -> f64 {
+    pub(super) fn time(&self, rows: u64) -> f64 {
         let exact = rows as f64;
         let whole = rows.next_multiple_of(self.tile) as f64;
         let computed = exact + self.tiled * (whole - exact) + self.extra_rows;

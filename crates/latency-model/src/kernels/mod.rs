@@ -3,6 +3,7 @@
 //! Each kernel is a roofline with an efficiency curve of its accelerator (`data/kernels.toml`); what
 //! kernels do not explain is a few global overheads (`data/runtime.toml`).
 
+mod alone;
 mod attention;
 mod collective;
 mod gemm;
@@ -12,10 +13,11 @@ mod parameters;
 
 use foretoken_hwspec::{GpuSpec, KvFormat, ModelSpec, TensorParallel};
 
+pub use self::alone::{ExpertLayer, Heads};
 pub use self::overhead::{RuntimeParameters, StepOverheads};
 pub use self::parameters::{
     AllReduceAlgorithm, AllReduceCurve, AllReduceGroup, DecodeAttentionCurve, ExpertCurve,
-    GemmCurve, GpuKernels, KernelParameters, PrefillAttentionCurve, SmallKernelCurve,
+    GemmCurve, GpuKernels, KernelParameters, PrefillAttentionCurve, SmallKernelCurve, TunedExperts,
 };
 
 use self::attention::Attention;

@@ -2,7 +2,7 @@
 
 use foretoken_hwspec::GpuSpec;
 
-use super::parameters::Lineage;
+use super::parameters::{ExpertCurve, Lineage};
 use crate::arithmetic::{Arithmetic, KernelKind};
 use crate::error::LatencyError;
 use crate::number::{Amount, Blend};
@@ -20,7 +20,7 @@ pub(super) struct Experts {
 }
 
 #[derive(Debug, Clone)]
-struct Curve {
+pub(super) struct Curve {
     launch: f64,
     per_routed_row: f64,
     extra_rows: f64,
@@ -32,7 +32,46 @@ struct Curve {
 }
 
 impl Curve {
-    fn time(&self, routed: f64, touched: f64) -> f64 {
+    pub(super) fn new(
+        shard: &ExpertShard,
+        arithmetic: Arithmetic,
+        peaks: Peaks,
+        curve: &ExpertCurve,
+    ) -> Self {
+        let ExpertShard {
+            hidden,
+            intermediate,
+            ..
+        } = *shard;
+        let weights = 3.0 * hidden * intermediate * arithmetic.weight_bytes / peaks.bandwidth;
+        // Gathered inputs, both halves of the gate-up product, scattered outputs.
+        let traffic = 4.0 * hidden + 6.0 * intermediate;
+        let width = intermediate + curve.columns.get();
+        let is_shape = |&[experts, inner]: &[u32; 2]| {
+            f64::from(experts).total_cmp(&shard.experts).is_eq()
+                && f64::from(inner).total_cmp(&intermediate).is_eq()
+        };
+        let tuned = curve
+            .tuned
+            .as_ref()
+            .filter(|tuned| tuned.shapes.iter().any(is_shape));
+        let (compute, rows) = tuned.map_or((curve.compute, curve.rows), |tuned| {
+            (tuned.compute, tuned.rows)
+        });
+        Self {
+            launch: curve.launch_us.get() * 1e3,
+            per_routed_row: 6.0 * hidden * width / (arithmetic.peak * compute.get()),
+            extra_rows: rows.get(),
+            weights_per_expert: weights / curve.memory.get(),
+            traffic_per_routed_row: traffic / (peaks.bandwidth * curve.traffic.get()),
+            blend: curve.blend,
+            ideal_compute_per_routed_row: 6.0 * hidden * intermediate / arithmetic.peak,
+            ideal_weights_per_expert: weights,
+        }
+    }
+
+    /// Time of `routed` token-experts on `touched` experts.
+    pub(super) fn time(&self, routed: f64, touched: f64) -> f64 {
         let compute = self.per_routed_row * (routed + touched * self.extra_rows);
         let memory = self.weights_per_expert * touched;
         self.launch + self.blend.max(compute, memory) + self.traffic_per_routed_row * routed
@@ -46,28 +85,9 @@ impl Experts {
         lineage: &Lineage<'_>,
         skew: Amount,
     ) -> Result<Self, LatencyError> {
-        let peaks = Peaks::new(gpu);
-        let ExpertShard {
-            hidden,
-            intermediate,
-            ..
-        } = *shard;
         let build = |arithmetic: Arithmetic| {
             let curve = lineage.kind("experts", arithmetic.kind, |kernels| &kernels.experts)?;
-            let weights = 3.0 * hidden * intermediate * arithmetic.weight_bytes / peaks.bandwidth;
-            // Gathered inputs, both halves of the gate-up product, scattered outputs.
-            let traffic = 4.0 * hidden + 6.0 * intermediate;
-            let width = intermediate + curve.columns.get();
-            Ok::<_, LatencyError>(Curve {
-                launch: curve.launch_us.get() * 1e3,
-                per_routed_row: 6.0 * hidden * width / (arithmetic.peak * curve.compute.get()),
-                extra_rows: curve.rows.get(),
-                weights_per_expert: weights / curve.memory.get(),
-                traffic_per_routed_row: traffic / (peaks.bandwidth * curve.traffic.get()),
-                blend: curve.blend,
-                ideal_compute_per_routed_row: 6.0 * hidden * intermediate / arithmetic.peak,
-                ideal_weights_per_expert: weights,
-            })
+            Ok::<_, LatencyError>(Curve::new(shard, arithmetic, Peaks::new(gpu), curve))
         };
         let arithmetic = Arithmetic::of(shard.format, gpu);
         let narrow = !matches!(arithmetic.kind, KernelKind::Bf16 | KernelKind::WeightOnly);

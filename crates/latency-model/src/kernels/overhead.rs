@@ -98,3 +98,29 @@ impl StepOverheads {
         fine(per_layer.get() * 1e3) * u128::from(depth)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_parameters_are_valid() {
+        assert!(RuntimeParameters::from_toml_str(BUILTIN).is_ok());
+    }
+
+    #[test]
+    fn a_misspelt_key_is_refused() {
+        let text = BUILTIN.replace("mixed-us", "mixed-su");
+        let error = RuntimeParameters::from_toml_str(&text).expect_err("unknown key");
+        assert!(error.to_string().contains("mixed-su"), "{error}");
+    }
+
+    #[test]
+    fn a_captured_graph_has_no_launches_to_wait_for() {
+        let step = RuntimeParameters::builtin().step;
+        let mut shape = StepShape::decode(1, 1);
+        assert_eq!(step.launches(&shape, 32), Fine::ZERO);
+        shape.graph = GraphMode::Eager;
+        assert!(step.launches(&shape, 32) > Fine::ZERO);
+    }
+}

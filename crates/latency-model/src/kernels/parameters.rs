@@ -140,8 +140,24 @@ pub struct ExpertCurve {
     pub traffic: Share,
     /// Sharpness of the change from memory-bound to compute-bound.
     pub blend: Blend,
+    /// Shapes whose kernels are tuned, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tuned: Option<TunedExperts>,
     /// Where these numbers come from.
     pub provenance: Provenance,
+}
+
+/// Shapes of experts that the serving software has tuned kernels for: vLLM carries Triton settings
+/// for some models by accelerator, expert count and sharded width, and falls back to slow ones.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct TunedExperts {
+    /// Number of experts and inner width on one device.
+    pub shapes: Vec<[u32; 2]>,
+    /// Share of peak FLOP/s that many tokens reach.
+    pub compute: Share,
+    /// Rows computed besides the routed ones, for each touched expert.
+    pub rows: Amount,
 }
 
 /// All-reduce by group size.
@@ -232,19 +248,55 @@ impl KernelParameters {
         }
     }
 
-    /// How far the predicted time of a step on `gpu` may be off, by where its numbers come from.
+    /// Where the parameters of `gpu` come from, block by block; those of 16-bit kernels for blocks
+    /// that differ by format.
     ///
     /// # Errors
     ///
-    /// [`LatencyError::NoParameters`] if neither the accelerator nor a relative of it is listed.
-    pub fn band(&self, gpu: &GpuSpec) -> Result<Band, LatencyError> {
+    /// [`LatencyError::NoParameters`] if neither the accelerator nor a relative of it has a block.
+    pub fn provenance(
+        &self,
+        gpu: &GpuSpec,
+    ) -> Result<Vec<(&'static str, Provenance)>, LatencyError> {
         let lineage = self.lineage(gpu);
-        let gemm = lineage.find("gemm", |k| k.gemm.get(&KernelKind::Bf16))?;
-        let attention = lineage.find("decode-attention", |k| k.decode_attention.as_ref())?;
-        let gemm = Band::of(&lineage.provenance(gemm, &gemm.0.provenance));
-        Ok(gemm.union(Band::of(
-            &lineage.provenance(attention, &attention.0.provenance),
-        )))
+        let seen = |block, of: fn(&GpuKernels) -> Option<&Provenance>| {
+            let found = lineage.find(block, of)?;
+            Ok((block, lineage.provenance(found)))
+        };
+        [
+            seen("gemm", |k| Some(&k.gemm.get(&KernelKind::Bf16)?.provenance)),
+            seen("decode-attention", |k| {
+                Some(&k.decode_attention.as_ref()?.provenance)
+            }),
+            seen("prefill-attention", |k| {
+                Some(&k.prefill_attention.as_ref()?.provenance)
+            }),
+            seen("experts", |k| {
+                Some(&k.experts.get(&KernelKind::Bf16)?.provenance)
+            }),
+            seen("all-reduce", |k| Some(&k.all_reduce.as_ref()?.provenance)),
+            seen("small-kernels", |k| {
+                Some(&k.small_kernels.as_ref()?.provenance)
+            }),
+        ]
+        .into_iter()
+        .collect()
+    }
+
+    /// How far the predicted time of a step on `gpu` may be off, by where the parameters of its
+    /// matrix products and its attention come from.
+    ///
+    /// # Errors
+    ///
+    /// As [`provenance`](Self::provenance).
+    pub fn band(&self, gpu: &GpuSpec) -> Result<Band, LatencyError> {
+        let blocks = self.provenance(gpu)?;
+        let decisive = blocks
+            .iter()
+            .filter(|(block, _)| ["gemm", "decode-attention", "prefill-attention"].contains(block));
+        Ok(decisive
+            .map(|(_, from)| Band::of(from))
+            .fold(Band::EXACT, Band::union))
     }
 }
 
@@ -312,15 +364,77 @@ impl<'a> Lineage<'a> {
     }
 
     /// The provenance of a block as seen from the accelerator: a relative's fit is derived.
-    fn provenance<T>(&self, found: Found<'a, T>, own: &Provenance) -> Provenance {
-        if self.own && found.1 == 0 {
-            return own.clone();
-        }
+    fn provenance(&self, (own, generation): Found<'a, Provenance>) -> Provenance {
         match own {
+            _ if self.own && generation == 0 => own.clone(),
             Provenance::Datasheet {} => Provenance::Datasheet {},
             _ => Provenance::Derived {
-                from: self.entries[found.1].0.to_owned(),
+                from: self.entries[generation].0.to_owned(),
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use foretoken_hwspec::catalog;
+
+    use super::*;
+
+    #[test]
+    fn the_built_in_parameters_are_valid_and_every_relative_is_listed() {
+        let parameters = KernelParameters::from_toml_str(BUILTIN).expect("valid");
+        let relatives = parameters
+            .gpus
+            .values()
+            .filter_map(|kernels| kernels.like.as_ref());
+        for name in relatives.chain(parameters.generations.values()) {
+            assert!(parameters.gpus.contains_key(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_measured_accelerator_is_fitted_and_its_relative_derived() {
+        let parameters = KernelParameters::builtin();
+        let gemm = |name: &str| {
+            let gpu = catalog::gpu(name).expect("listed");
+            parameters.provenance(&gpu).expect("known").remove(0).1
+        };
+        assert!(matches!(gemm("H100-SXM-80GB"), Provenance::Fitted { .. }));
+        let derived = Provenance::Derived {
+            from: "H100-SXM-80GB".into(),
+        };
+        assert_eq!(gemm("H100-PCIe-80GB"), derived);
+    }
+
+    #[test]
+    fn an_unlisted_accelerator_takes_after_its_generation() {
+        let mut gpu = catalog::gpu("H100-SXM-80GB").expect("listed");
+        gpu.name = "H999".into();
+        let blocks = KernelParameters::builtin().provenance(&gpu).expect("known");
+        assert_eq!(
+            blocks[0].1,
+            Provenance::Derived {
+                from: "H100-SXM-80GB".into()
+            }
+        );
+    }
+
+    #[test]
+    fn a_circle_of_relatives_is_an_error_and_not_a_loop() {
+        let text =
+            "[generations]\nhopper = \"a\"\n[gpus.a]\nlike = \"b\"\n[gpus.b]\nlike = \"a\"\n";
+        let parameters = KernelParameters::from_toml_str(text).expect("well-formed");
+        let gpu = catalog::gpu("H100-SXM-80GB").expect("listed");
+        let error = parameters.band(&gpu).expect_err("no numbers");
+        assert!(error.to_string().contains("a -> b"), "{error}");
+    }
+
+    #[test]
+    fn a_share_above_one_is_refused_with_its_line() {
+        let text = BUILTIN.replacen("memory = 0.", "memory = 1.", 1);
+        let error = KernelParameters::from_toml_str(&text).expect_err("beyond the datasheet");
+        let text = error.to_string();
+        assert!(text.contains("a share") && text.contains("line"), "{text}");
     }
 }

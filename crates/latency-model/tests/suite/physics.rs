@@ -405,3 +405,33 @@ fn a_latency_model_is_an_object_that_threads_share() {
     let model: std::sync::Arc<dyn LatencyModel> = std::sync::Arc::new(Affine::example());
     assert!(model.step(&StepShape::decode(1, 1)) > Fine::ZERO);
 }
+
+#[test]
+fn a_step_waits_for_its_launches_until_its_context_outgrows_them() {
+    let catalog = Catalog::builtin();
+    let model = catalog.model("Qwen/Qwen2.5-0.5B-Instruct").expect("listed");
+    let gpu = catalog.gpu("H100-SXM-80GB").expect("listed");
+    let model = physics(&model, &gpu, TensorParallel::ONE, KvFormat::Auto);
+    let mut shape = StepShape::decode(64, 64_000);
+    let captured = model.step(&shape);
+    shape.graph = GraphMode::Eager;
+    assert!(model.step(&shape) > captured);
+
+    let waiting = model.decode_law(&shape).expect("a pure decode step");
+    let at = |k: u64| {
+        let mut later = shape;
+        later.decode_context += 64 * k;
+        later
+    };
+    let steps = waiting.steps();
+    assert!((10..1 << 20).contains(&steps), "{steps}");
+    assert_eq!(model.step(&at(steps - 1)), model.step(&shape));
+    assert!(model.step(&at(steps)) > model.step(&shape));
+
+    // From there on the device is the slower side.
+    let growing = model.decode_law(&at(steps)).expect("a pure decode step");
+    for k in [0, 1, 1_000, 100_000] {
+        assert_eq!(growing.step(k), model.step(&at(steps + k)));
+    }
+    assert_eq!(growing.steps(), u64::MAX);
+}

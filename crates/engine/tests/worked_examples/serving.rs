@@ -1,0 +1,141 @@
+//! The engine around its scheduler: what it refuses, what it reports, and when it pauses.
+
+use foretoken_engine::{EngineConfig, EngineError, Policies, Scheduling};
+use foretoken_workload::{FinishReason, Lifecycle, RejectReason, RequestId};
+
+use crate::clock::{Constant, Run, request, ms};
+
+fn small(scheduling: Scheduling) -> EngineConfig {
+    let mut config = EngineConfig::default();
+    config.scheduler.block_size = 4;
+    config.scheduler.num_gpu_blocks = 9;
+    config.scheduler.max_model_len = 32;
+    config.scheduler.scheduling = scheduling;
+    config
+}
+
+#[test]
+fn a_prompt_as_long_as_the_longest_sequence_is_refused() {
+    let mut run = Run::new(small(Scheduling::Synchronous), Constant::millis(20, 10));
+    run.play(vec![request(0, 0, 32, 1), request(1, 0, 31, 5), request(2, 0, 40, 1)]);
+    let rejected = |prompt_tokens| Lifecycle::Rejected {
+        reason: RejectReason::PromptTooLong { prompt_tokens, max_model_len: 32 },
+    };
+    assert_eq!(run.of(0), [(ms(0), rejected(32))]);
+    assert_eq!(run.of(2), [(ms(0), rejected(40))]);
+    // The other prompt leaves room for one token.
+    assert_eq!(run.tokens(1), [ms(20)]);
+}
+
+#[test]
+fn a_sequence_that_the_pool_never_holds_cannot_come_up() {
+    let mut config = small(Scheduling::Synchronous);
+    config.scheduler.num_gpu_blocks = 8;
+    let error = foretoken_engine::Engine::new(
+        config,
+        std::sync::Arc::new(Constant::millis(1, 1)),
+        Policies::fcfs(),
+    )
+    .expect_err("seven blocks hold 28 tokens");
+    assert!(matches!(error, EngineError::PoolTooSmall { needed: 8, longest: 28, .. }), "{error}");
+}
+
+#[test]
+fn without_chunking_the_budget_must_hold_the_longest_sequence() {
+    let mut config = small(Scheduling::Synchronous);
+    config.scheduler.chunked_prefill = false;
+    config.scheduler.max_num_batched_tokens = 31;
+    let error = config.check().expect_err("a prompt of 31 and an output could never be resumed");
+    assert_eq!(
+        error.to_string(),
+        "max_num_batched_tokens is 31: allowed is max_model_len or more while chunked prefill is off"
+    );
+}
+
+/// A batch goes out of the pipe empty while memory is held by a request that has reached its limit;
+/// the core then sleeps for a millisecond, since somebody still waits.
+#[test]
+fn an_empty_step_with_requests_left_is_followed_by_a_pause() {
+    let mut run = Run::new(small(Scheduling::Asynchronous), Constant::millis(20, 10));
+    run.play(vec![request(0, 0, 20, 2), request(1, 0, 20, 1)]);
+    // The first: prefill to 20, decode to 30. The second needs five of eight blocks: it is planned
+    // when the output of the decode is applied at 30, and a pause later.
+    assert_eq!(run.tokens(0), [ms(20), ms(30)]);
+    assert_eq!(run.of(1)[0], (ms(31), Lifecycle::Scheduled { cached_tokens: 0 }));
+    assert_eq!(run.tokens(1), [ms(51)]);
+}
+
+/// In the synchronous loop the same requests follow each other without a gap.
+#[test]
+fn synchronously_a_freed_block_is_used_by_the_next_step() {
+    let mut run = Run::new(small(Scheduling::Synchronous), Constant::millis(20, 10));
+    run.play(vec![request(0, 0, 20, 2), request(1, 0, 20, 1)]);
+    assert_eq!(run.of(1)[0], (ms(30), Lifecycle::Scheduled { cached_tokens: 0 }));
+}
+
+/// While batch k-1 runs, batch k is planned already: an arrival goes into batch k+1.
+#[test]
+fn an_arrival_waits_for_the_running_and_the_queued_batch() {
+    let mut run = Run::new(small(Scheduling::Asynchronous), Constant::millis(20, 10));
+    run.play(vec![request(0, 0, 4, 9), request(1, 45, 4, 1)]);
+    // Steps end at 20, 30, 40, 50, 60. At 45 the step to 50 runs and the one to 60 is queued; the
+    // next one is planned at 50 and starts at 60.
+    assert_eq!(run.of(1)[0], (ms(50), Lifecycle::Scheduled { cached_tokens: 0 }));
+    assert_eq!(run.tokens(1), [ms(80)]);
+
+    let mut run = Run::new(small(Scheduling::Synchronous), Constant::millis(20, 10));
+    run.play(vec![request(0, 0, 4, 9), request(1, 45, 4, 1)]);
+    assert_eq!(run.tokens(1), [ms(70)]);
+}
+
+#[test]
+fn an_idle_engine_plans_an_arrival_at_once() {
+    let mut run = Run::new(small(Scheduling::Asynchronous), Constant::millis(20, 10));
+    run.play(vec![request(0, 0, 4, 2), request(1, 1000, 4, 1)]);
+    assert_eq!(run.tokens(1), [ms(1020)]);
+    assert_eq!(run.engine.next_wake(), None);
+    assert!(run.engine.is_drained());
+}
+
+#[test]
+fn an_abort_is_noticed_before_the_output_of_the_running_step_is_applied() {
+    for scheduling in [Scheduling::Synchronous, Scheduling::Asynchronous] {
+        let mut run = Run::new(small(scheduling), Constant::millis(20, 10));
+        run.abort_at(25, 0);
+        run.play(vec![request(0, 0, 4, 9)]);
+        let aborted = Lifecycle::Finished { reason: FinishReason::Abort };
+        // The token at 20 was delivered; the one at 30 is not.
+        assert_eq!(run.tokens(0), [ms(20)]);
+        assert_eq!(run.of(0).last(), Some(&(ms(30), aborted)));
+        assert!(run.engine.is_drained());
+        assert_eq!(run.engine.next_wake(), None);
+    }
+}
+
+#[test]
+fn an_abort_of_a_request_in_the_front_end_is_reported_and_it_never_runs() {
+    let mut config = small(Scheduling::Asynchronous);
+    config.host.ingest = foretoken_des_kernel::SimDuration::from_millis(5);
+    let mut run = Run::new(config, Constant::millis(20, 10));
+    run.abort_at(1, 0);
+    run.abort_at(2, 7);
+    run.play(vec![request(0, 0, 4, 9)]);
+    let aborted = Lifecycle::Finished { reason: FinishReason::Abort };
+    assert_eq!(run.of(0), [(ms(1), aborted)]);
+    assert_eq!(run.steps().count(), 0);
+}
+
+#[test]
+fn stats_count_the_front_end_as_waiting() {
+    let mut config = small(Scheduling::Synchronous);
+    config.host.ingest = foretoken_des_kernel::SimDuration::from_millis(5);
+    let mut run = Run::new(config, Constant::millis(20, 10));
+    run.engine.submit(ms(0), request(0, 0, 5, 3));
+    let stats = run.engine.stats();
+    assert_eq!((stats.running, stats.waiting, stats.kv_used, stats.kv_total), (0, 1, 0, 8));
+    run.engine.advance(ms(5), &mut |_| {});
+    let stats = run.engine.stats();
+    assert_eq!((stats.running, stats.waiting, stats.kv_used), (1, 0, 2));
+    let running: Vec<_> = run.engine.scheduler().running().collect();
+    assert_eq!(running, [RequestId::new(0)]);
+}

@@ -1,0 +1,5 @@
+//! Properties of the latency models.
+
+mod fits;
+mod law;
+mod physics;

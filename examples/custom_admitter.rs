@@ -1,0 +1,35 @@
+//! An admission policy of one's own: shed load rather than let queues grow.
+
+use foretoken::prelude::*;
+
+/// Sheds while more than `limit` requests wait per endpoint, except urgent ones.
+struct ShedWhenDeep {
+    limit: u32,
+}
+
+impl Admitter for ShedWhenDeep {
+    fn admit(&mut self, request: &RequestView<'_>, cx: &mut GatewayContext<'_>) -> Verdict {
+        let queued: u32 = cx.endpoints.iter().map(|endpoint| endpoint.queued).sum();
+        let deep = queued as usize > self.limit as usize * cx.endpoints.len();
+        if deep && request.priority.get() >= 0 {
+            Verdict::Shed
+        } else {
+            Verdict::Admit
+        }
+    }
+}
+
+fn main() -> Result<(), Error> {
+    let (prompts, outputs) = (LengthSpec::uniform(500, 1_500), LengthSpec::constant(100));
+    let mut urgent = Synthetic::poisson(5.0, 500, prompts.clone(), outputs.clone())?;
+    urgent.priority = -1;
+    let bulk = Synthetic::poisson(45.0, 4_500, prompts, outputs)?;
+    let report = Simulation::new()
+        .engines(1, EngineConfig::default())
+        .latency(Affine::example())
+        .workload(WorkloadSpec::Mix(vec![urgent.into(), bulk.into()]))
+        .admitter(ShedWhenDeep { limit: 8 })
+        .run()?;
+    println!("{report}"); // Stage 0 is urgent, stage 1 is bulk.
+    Ok(())
+}

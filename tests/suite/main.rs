@@ -1,0 +1,11 @@
+//! The workspace as a whole, through the facade's public API.
+
+mod closed_forms;
+mod conservation;
+mod determinism;
+mod golden;
+mod properties;
+mod public_api;
+mod scenario_files;
+mod support;
+mod validation;

@@ -1,0 +1,238 @@
+//! Invariants of any run, over random small simulations.
+
+use foretoken::engine::{LastAdmitted, LeastUrgent, Scheduling, Semantics};
+use foretoken::metrics::{Outcome, RequestRecord};
+use foretoken::prelude::*;
+use foretoken::workload::{
+    ByPriority, ContentId, Fcfs, LongestPrefixMatch, Priority, Replay, Segment, ShortestJobFirst,
+};
+use proptest::prelude::*;
+
+use crate::support::{Log, assert_latencies_add_up, assert_no_block_is_held, host, run_logged};
+
+/// A request as (gap before it in us, shared prefix, own tokens, output, stops early, priority).
+type Asked = (u64, u32, u32, u32, bool, i32);
+
+#[derive(Debug, Clone)]
+struct Case {
+    engines: usize,
+    config: EngineConfig,
+    order: u8,
+    requests: Vec<Asked>,
+}
+
+impl Case {
+    fn requests(&self) -> Replay {
+        let mut at = 0;
+        let requests = (0..).zip(&self.requests).map(|(id, asked)| {
+            let &(gap, shared, own, output, stops, priority) = asked;
+            at += gap * 1_000;
+            let prompt = Prompt::new([
+                Segment::new(ContentId::new(0), shared),
+                Segment::new(ContentId::new(u64::from(id) + 1), own),
+            ]);
+            let prompt = prompt.expect("it has tokens");
+            let mut request =
+                Request::new(RequestId::new(id), SimTime::from_nanos(at), prompt, output);
+            if stops {
+                request = request.stopping(output, output + 50);
+            }
+            request.priority = Priority::new(priority);
+            request
+        });
+        Replay::new(requests.collect()).expect("in order of arrival")
+    }
+
+    fn policies(&self) -> Policies {
+        let order: Box<dyn QueueOrder> = match self.order {
+            0 => Box::new(Fcfs),
+            1 => Box::new(ByPriority),
+            2 => Box::new(ShortestJobFirst),
+            _ => Box::new(LongestPrefixMatch),
+        };
+        let preemption: Box<dyn PreemptionPolicy> = match self.order {
+            1 => Box::new(LeastUrgent),
+            _ => Box::new(LastAdmitted),
+        };
+        Policies { order, preemption }
+    }
+
+    fn simulation(&self) -> Simulation {
+        let mut simulation = Simulation::new().requests(self.requests());
+        for _ in 0..self.engines {
+            let latency = std::sync::Arc::new(Affine::example());
+            simulation = simulation.engine(self.config.clone(), self.policies(), latency);
+        }
+        simulation
+    }
+
+    /// The tokens that a request ends with.
+    fn outputs(&self, record: &RequestRecord) -> u32 {
+        let room = self.config.scheduler.max_model_len - record.prompt_tokens;
+        self.requests[record.id.index()].3.min(room)
+    }
+}
+
+fn config() -> impl Strategy<Value = EngineConfig> {
+    let switches = proptest::array::uniform4(any::<bool>());
+    let limits = (1_u32..10, 17_u32..300, 34_u32..90, 0_u32..40);
+    (switches, limits, 0_u64..3, 15_u32..34).prop_map(|(switches, limits, costs, version)| {
+        let [asynchronous, caching, chunked, threshold] = switches;
+        let (seqs, tokens, blocks, chunk) = limits;
+        let mut config = EngineConfig {
+            host: host(costs),
+            ..EngineConfig::default()
+        };
+        let scheduler = &mut config.scheduler;
+        scheduler.max_num_seqs = seqs;
+        scheduler.max_model_len = 512;
+        scheduler.max_num_batched_tokens = if chunked { tokens } else { 512 };
+        scheduler.num_gpu_blocks = blocks;
+        scheduler.prefix_caching = caching;
+        scheduler.chunked_prefill = chunked;
+        scheduler.long_prefill_token_threshold = if threshold && chunked { chunk } else { 0 };
+        scheduler.semantics = Semantics::of_minor_version(version);
+        scheduler.scheduling = if asynchronous {
+            Scheduling::Asynchronous
+        } else {
+            Scheduling::Synchronous
+        };
+        config
+    })
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    let asked = (
+        0_u64..40_000,
+        0_u32..100,
+        1_u32..420,
+        1_u32..120,
+        any::<bool>(),
+        -2..3,
+    );
+    let requests = proptest::collection::vec(asked, 1..25);
+    (1_usize..4, config(), 0_u8..4, requests).prop_map(|(engines, config, order, requests)| Case {
+        engines,
+        config,
+        order,
+        requests,
+    })
+}
+
+/// Time for which something is in one of the intervals, in nanoseconds.
+fn union(mut intervals: Vec<(u64, u64)>) -> u64 {
+    intervals.sort_unstable();
+    let (mut covered, mut until) = (0, 0);
+    for (start, end) in intervals {
+        covered += end.saturating_sub(start.max(until));
+        until = until.max(end);
+    }
+    covered
+}
+
+/// Invariant *causality*: nothing happens before its cause.
+fn assert_causal(log: &Log, records: &[RequestRecord]) {
+    for record in records {
+        let mut last = record.arrival;
+        let mut scheduled = false;
+        for occurrence in log.occurrences.iter().filter(|o| o.request == record.id) {
+            assert!(occurrence.at >= last, "{occurrence:?} comes before {last}");
+            last = occurrence.at;
+            match occurrence.what {
+                Lifecycle::Scheduled { cached_tokens } => {
+                    assert!(cached_tokens < record.prompt_tokens);
+                    scheduled = true;
+                }
+                Lifecycle::Rejected { .. } => {}
+                _ => assert!(scheduled, "{occurrence:?} comes before it is scheduled"),
+            }
+        }
+        if let (Some(queue), Some(ttft)) = (record.queue, record.ttft) {
+            assert!(ttft > queue, "request {}: a step takes time", record.id);
+        }
+    }
+    for pair in log.levels.windows(2) {
+        assert!(pair[0].0 <= pair[1].0, "levels come in order of time");
+    }
+    for (_, level) in &log.levels {
+        assert!(level.kv_blocks_used <= level.kv_blocks_total);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_request_ends_with_all_its_tokens_and_every_block_comes_back(case in case()) {
+        let (log, recording) = run_logged(case.simulation());
+        prop_assert_eq!(recording.records().len(), case.requests.len());
+        for record in recording.records() {
+            match record.outcome {
+                Outcome::Finished(_) => {
+                    prop_assert_eq!(record.output_tokens, case.outputs(record));
+                }
+                Outcome::Rejected(_) => prop_assert_eq!(record.output_tokens, 0),
+                other => prop_assert!(false, "request {} is left: {}", record.id, other),
+            }
+        }
+        assert_latencies_add_up(recording.records());
+        assert_no_block_is_held(&log);
+        assert_causal(&log, recording.records());
+    }
+
+    #[test]
+    fn a_cut_anywhere_conserves_requests_and_moves_nothing_before_it(
+        case in case(),
+        cut in 0_u64..2_000_000_000,
+    ) {
+        let (whole, _) = run_logged(case.simulation());
+        let at = SimTime::from_nanos(cut);
+        let (log, recording) = run_logged(case.simulation().horizon(at));
+        let counts = Report::new(&recording, 0, 0).overall.counts;
+        let ended = counts.finished + counts.rejected_total() + counts.aborted;
+        prop_assert_eq!(counts.arrived, ended + counts.in_flight);
+        prop_assert_eq!(&log.occurrences[..], &whole.occurrences[..log.occurrences.len()]);
+        prop_assert_eq!(&log.steps[..], &whole.steps[..log.steps.len()]);
+    }
+
+    #[test]
+    fn steps_stay_within_the_limits_and_never_overlap_on_an_accelerator(case in case()) {
+        let (log, _) = run_logged(case.simulation());
+        let limits = &case.config.scheduler;
+        let mut free = vec![SimTime::ZERO; case.engines];
+        for step in &log.steps {
+            prop_assert!(step.tokens <= limits.max_num_batched_tokens);
+            prop_assert!(step.sequences <= limits.max_num_seqs);
+            prop_assert!(step.sequences <= step.tokens);
+            let free = &mut free[step.instance as usize];
+            prop_assert!(step.start >= *free && step.end > step.start);
+            *free = step.end;
+        }
+    }
+
+    /// Invariant *work conservation*: without a host in the way, the accelerator works whenever a
+    /// request is inside, and never otherwise; and it computes each token once, but for what
+    /// preemption throws away and prefix hits save.
+    #[test]
+    fn the_accelerator_works_whenever_there_is_work(case in case()) {
+        let mut case = case;
+        case.engines = 1;
+        case.config.host = HostCosts::default();
+        case.config.scheduler.scheduling = Scheduling::Synchronous;
+        let (log, recording) = run_logged(case.simulation());
+        let served = recording.records().iter().filter(|r| r.outcome.is_complete());
+        let inside = served.clone().map(|r| (r.arrival, r.end().expect("it ended")));
+        let inside = inside.map(|(start, end)| (start.as_nanos(), end.as_nanos())).collect();
+        let steps = log.steps.iter().map(|s| (s.start.as_nanos(), s.end.as_nanos())).collect();
+        prop_assert_eq!(union(steps), union(inside));
+
+        let computed: u64 = log.steps.iter().map(|s| u64::from(s.tokens)).sum();
+        let asked = |r: &RequestRecord| r.prompt_tokens - r.cached_tokens + r.output_tokens - 1;
+        let asked: u64 = served.clone().map(|r| u64::from(asked(r))).sum();
+        if served.clone().all(|r| r.preemptions == 0) {
+            prop_assert_eq!(computed, asked);
+        } else if !case.config.scheduler.prefix_caching {
+            prop_assert!(computed > asked);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Scenarios as files: the examples load, mistakes are refused by name, YAML and JSON agree.
+
+use foretoken::prelude::*;
+
+fn example(name: &str) -> String {
+    let path = format!("{}/examples/scenarios/{name}", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read_to_string(path).expect("the example is there")
+}
+
+fn from_yaml(text: &str) -> Result<Scenario, String> {
+    serde_saphyr::from_str(text).map_err(|error| error.to_string())
+}
+
+const EXAMPLES: [&str; 2] = ["chat-llama-8b.yaml", "codegen-llama-70b.yaml"];
+
+#[test]
+fn every_example_is_tested_here() {
+    let path = format!("{}/examples/scenarios", env!("CARGO_MANIFEST_DIR"));
+    let mut names: Vec<_> = std::fs::read_dir(path)
+        .expect("the folder is there")
+        .map(|entry| entry.expect("it can be listed").file_name())
+        .collect();
+    names.sort();
+    assert_eq!(names, EXAMPLES);
+}
+
+#[test]
+fn the_examples_build_and_run_for_a_while() {
+    for name in EXAMPLES {
+        let mut scenario = from_yaml(&example(name)).expect(name);
+        scenario.horizon_s = Some(10.0);
+        let report = scenario
+            .run(&Catalog::builtin(), &Physics::default())
+            .expect(name);
+        assert!(report.overall.counts.finished > 10, "{name}: {report}");
+        assert_eq!(report.seed, 1);
+    }
+}
+
+#[test]
+fn yaml_and_json_say_the_same() {
+    for name in EXAMPLES {
+        let scenario = from_yaml(&example(name)).expect(name);
+        let json = serde_json::to_string(&scenario).expect("plain data");
+        assert_eq!(
+            serde_json::from_str::<Scenario>(&json).expect("just written"),
+            scenario
+        );
+        // JSON is YAML, too.
+        assert_eq!(from_yaml(&json).expect("just written"), scenario);
+    }
+}
+
+#[test]
+fn unknown_keys_are_refused_by_name_at_every_level() {
+    let chat = example(EXAMPLES[0]);
+    let misspelt = [
+        ("deployment:", "deploiment:"),
+        ("gpu:", "gpus:"),
+        ("engine:", "engines:"),
+        ("max-model-len:", "max-model-length:"),
+        ("synthetic:", "synthetik:"),
+        ("arrivals:", "arrival:"),
+        ("rate:", "rate-rps:"),
+        ("requests:", "request:"),
+        ("std:", "sigma:"),
+        ("seed:", "sead:"),
+    ];
+    for (right, wrong) in misspelt {
+        let text = chat.replacen(right, wrong, 1);
+        assert_ne!(text, chat, "{right} occurs in the example");
+        let error = from_yaml(&text).expect_err(wrong);
+        assert!(
+            error.contains(wrong.trim_end_matches(':')),
+            "{wrong}: {error}"
+        );
+    }
+}
+
+#[test]
+fn a_mistake_names_its_line() {
+    let text = example(EXAMPLES[0]).replace("rate: 12", "rate: -12");
+    let error = from_yaml(&text).expect_err("a negative rate");
+    assert!(error.contains("rate is -12"), "{error}");
+    assert!(error.contains("line"), "{error}");
+}
+
+#[test]
+fn values_that_make_no_sense_are_refused_by_key_value_and_range() {
+    type Change = fn(&mut Scenario);
+    let changes: [(Change, &str); 8] = [
+        (
+            |s| s.horizon_s = Some(-1.0),
+            "horizon-s is -1: allowed is 0",
+        ),
+        (|s| s.horizon_s = Some(f64::NAN), "horizon-s is NaN"),
+        (
+            |s| s.deployment.tensor_parallel = 0,
+            "tensor-parallel is 0: allowed is 1 or more",
+        ),
+        (
+            |s| s.deployment.replicas = 0,
+            "replicas is 0: allowed is 1 or more",
+        ),
+        (|s| s.deployment.engine.block_size = 0, "block-size"),
+        (
+            |s| s.deployment.engine.gpu_memory_utilization = 1.5,
+            "gpu-memory-utilization",
+        ),
+        (
+            |s| s.deployment.engine.max_num_seqs = Some(0),
+            "max_num_seqs is 0",
+        ),
+        (
+            |s| s.deployment.engine.num_gpu_blocks_override = Some(3),
+            "num_gpu_blocks is 3",
+        ),
+    ];
+    let chat = from_yaml(&example(EXAMPLES[0])).expect("valid");
+    for (change, message) in changes {
+        let mut scenario = chat.clone();
+        change(&mut scenario);
+        let error = scenario
+            .run(&Catalog::builtin(), &Physics::default())
+            .expect_err(message)
+            .to_string();
+        assert!(error.contains(message), "{message}: {error}");
+    }
+}
+
+#[test]
+fn a_scenario_in_code_is_the_one_in_the_file() {
+    let file = from_yaml(
+        "deployment: { model: Qwen/Qwen2.5-7B-Instruct, gpu: H100 }
+workload:
+  synthetic:
+    arrivals: { poisson: { rate: 4 } }
+    requests: 100
+    prompt-tokens: { constant: { tokens: 500 } }
+    output-tokens: { constant: { tokens: 100 } }
+",
+    );
+    let (prompts, outputs) = (LengthSpec::constant(500), LengthSpec::constant(100));
+    let load = Synthetic::poisson(4.0, 100, prompts, outputs).expect("valid");
+    let code = Scenario::new(Deployment::new("Qwen/Qwen2.5-7B-Instruct", "H100", 1), load);
+    assert_eq!(file, Ok(code));
+}
