@@ -40,7 +40,7 @@ fn requests(criterion: &mut Criterion) {
 
 /// The same run, counted in events of the kernel.
 fn events(criterion: &mut Criterion) {
-    let (_, end) = simulation().run_with(()).expect("valid");
+    let ((), end) = simulation().run_with(()).expect("valid");
     let mut group = criterion.benchmark_group("events");
     group.throughput(Throughput::Elements(end.events));
     group.bench_function("four engines", |bencher| {

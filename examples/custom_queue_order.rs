@@ -29,21 +29,12 @@ impl PreemptionPolicy for CheapestRecompute {
 }
 
 fn main() -> Result<(), Error> {
-    let policies = Policies {
-        order: Box::new(Deadline),
-        preemption: Box::new(CheapestRecompute),
-    };
-    let lengths = (
-        LengthSpec::uniform(200, 1_000),
-        LengthSpec::uniform(20, 500),
-    );
+    let (order, preemption) = (Box::new(Deadline), Box::new(CheapestRecompute));
+    let (config, latency) = (EngineConfig::default(), Arc::new(Affine::example()));
+    let (prompts, outputs) = (LengthSpec::constant(600), LengthSpec::uniform(20, 500));
     let report = Simulation::new()
-        .engine(
-            EngineConfig::default(),
-            policies,
-            Arc::new(Affine::example()),
-        )
-        .workload(Synthetic::poisson(20.0, 2_000, lengths.0, lengths.1)?)
+        .engine(config, Policies { order, preemption }, latency)
+        .workload(Synthetic::poisson(20.0, 2_000, prompts, outputs)?)
         .run()?;
     println!("{report}");
     Ok(())

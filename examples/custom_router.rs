@@ -1,5 +1,6 @@
-//! A router of one's own: the power of two choices, beside round robin.
+//! A router of one's own: the power of two choices, beside pure chance.
 
+use foretoken::dataplane::Random;
 use foretoken::prelude::*;
 
 /// Of two random endpoints, the one with less to do.
@@ -19,8 +20,8 @@ fn run(router: impl Router + 'static) -> Result<Report, Error> {
         .engines(4, EngineConfig::default())
         .latency(Affine::example())
         .workload(Synthetic::poisson(
-            60.0,
-            5_000,
+            150.0,
+            3_000,
             LengthSpec::uniform(200, 800),
             outputs,
         )?)
@@ -30,7 +31,7 @@ fn run(router: impl Router + 'static) -> Result<Report, Error> {
 }
 
 fn main() -> Result<(), Error> {
-    println!("round robin\n{}\n", run(RoundRobin::default())?);
+    println!("random\n{}\n", run(Random)?);
     println!("two choices\n{}", run(TwoChoices)?);
     Ok(())
 }

@@ -7,7 +7,7 @@ fn run(&(rate, replication): &(f64, u64)) -> Result<Report, Error> {
     Simulation::new()
         .engines(4, EngineConfig::default())
         .latency(Affine::example())
-        .workload(Synthetic::poisson(rate, 2_000, prompts, outputs)?)
+        .workload(Synthetic::poisson(rate, 500, prompts, outputs)?)
         .seed(7)
         .replication(replication)
         .run()
@@ -17,7 +17,7 @@ fn main() -> Result<(), Error> {
     let rates = [5.0, 10.0, 20.0, 40.0, 80.0];
     let points: Vec<_> = rates
         .iter()
-        .flat_map(|&rate| (0..4).map(move |r| (rate, r)))
+        .flat_map(|&rate| (0..3).map(move |r| (rate, r)))
         .collect();
     println!("rate_rps,replication,ttft_p99_ms,itl_p99_ms,output_tokens_per_s");
     for ((rate, replication), report) in points.iter().zip(sweep(&points, run)) {

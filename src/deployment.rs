@@ -40,7 +40,7 @@ pub struct Deployment {
     /// Accelerators that share one engine; 1 by default.
     #[serde(default = "one")]
     pub tensor_parallel: u32,
-    /// Engines; 1 by default.
+    /// Engines, at most 4096; 1 by default.
     #[serde(default = "one")]
     pub replicas: u32,
     /// Settings of each engine.
@@ -75,7 +75,7 @@ pub struct EngineOptions {
     pub block_size: u32,
     /// Share of the accelerator's memory that the engine may use; 0.9 by default.
     pub gpu_memory_utilization: f64,
-    /// KV blocks, in place of what the memory plan says.
+    /// KV blocks, at most 2^24, in place of what the memory plan says.
     pub num_gpu_blocks_override: Option<u32>,
     /// Format of the KV cache; `auto` by default.
     pub kv_cache_dtype: KvFormat,
@@ -283,8 +283,8 @@ impl Deployment {
         let gpu = catalog.gpu(&self.gpu)?;
         let tp = TensorParallel::new(self.tensor_parallel)
             .ok_or_else(|| Error::out_of_range("tensor-parallel", &0, "1 or more"))?;
-        if self.replicas == 0 {
-            return Err(Error::out_of_range("replicas", &0, "1 or more"));
+        if !(1..=4096).contains(&self.replicas) {
+            return Err(Error::out_of_range("replicas", &self.replicas, "1 to 4096"));
         }
         model.shard(tp)?;
         let options = &self.engine;
@@ -361,6 +361,20 @@ impl EngineOptions {
                 tokens.max(max_model_len)
             }
         });
+        for (field, value) in [
+            ("max-num-seqs", self.max_num_seqs),
+            ("max-num-batched-tokens", self.max_num_batched_tokens),
+            ("max-model-len", self.max_model_len),
+        ] {
+            if value == Some(0) {
+                return Err(Error::out_of_range(field, &0, "1 or more"));
+            }
+        }
+        // Far beyond any device; the engine keeps a record of each block.
+        if let Some(blocks @ 16_777_217..) = self.num_gpu_blocks_override {
+            let (field, allowed) = ("num-gpu-blocks-override", "2 to 16777216");
+            return Err(Error::out_of_range(field, &blocks, allowed));
+        }
         let plan = MemoryPlan::new(
             model,
             gpu,

@@ -65,8 +65,8 @@ fn stages_add_up_to_the_whole() {
 
 #[test]
 fn prompts_that_are_too_long_are_rejected_and_the_others_served() {
-    let long = one_engine(|config| config.scheduler.max_model_len = 300);
-    let (log, recording) = run_logged(long);
+    let short = one_engine(|config| config.scheduler.max_model_len = 300);
+    let (log, recording) = run_logged(short);
     let counts = Report::new(&recording, 0, 0).overall.counts;
     assert_conserved(&counts);
     let too_long = recording

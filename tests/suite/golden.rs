@@ -38,7 +38,7 @@ fn a_tight_engine_with_shared_prefixes_preemption_and_shedding() {
         prompt_inflation: 1.0,
     };
     let shed = |_: &RequestView<'_>, cx: &mut GatewayContext<'_>| {
-        if cx.endpoints[0].queued > 4 {
+        if cx.endpoints[0].queued > 1 {
             Verdict::Shed
         } else {
             Verdict::Admit

@@ -130,14 +130,20 @@ fn union(mut intervals: Vec<(u64, u64)>) -> u64 {
     covered
 }
 
-/// Invariant *causality*: nothing happens before its cause.
+/// Invariant *causality*: nothing happens before its cause. What the client sees and what the engine
+/// does are in order each by itself: a token that is on its way to the client may reach it after the
+/// engine has preempted its request.
 fn assert_causal(log: &Log, records: &[RequestRecord]) {
     for record in records {
-        let mut last = record.arrival;
+        let (mut engine, mut client) = (record.arrival, record.arrival);
         let mut scheduled = false;
         for occurrence in log.occurrences.iter().filter(|o| o.request == record.id) {
-            assert!(occurrence.at >= last, "{occurrence:?} comes before {last}");
-            last = occurrence.at;
+            let last = match occurrence.what {
+                Lifecycle::Tokens { .. } | Lifecycle::Finished { .. } => &mut client,
+                _ => &mut engine,
+            };
+            assert!(occurrence.at >= *last, "{occurrence:?} comes before {last}");
+            *last = occurrence.at;
             match occurrence.what {
                 Lifecycle::Scheduled { cached_tokens } => {
                     assert!(cached_tokens < record.prompt_tokens);
@@ -211,8 +217,9 @@ proptest! {
     }
 
     /// Invariant *work conservation*: without a host in the way, the accelerator works whenever a
-    /// request is inside, and never otherwise; and it computes each token once, but for what
-    /// preemption throws away and prefix hits save.
+    /// request is inside, and never otherwise, but for the pause of a millisecond after a step that
+    /// preempts all it could have computed. It computes each token once, but for what preemption
+    /// throws away and prefix hits save.
     #[test]
     fn the_accelerator_works_whenever_there_is_work(case in case()) {
         let mut case = case;
@@ -224,12 +231,14 @@ proptest! {
         let inside = served.clone().map(|r| (r.arrival, r.end().expect("it ended")));
         let inside = inside.map(|(start, end)| (start.as_nanos(), end.as_nanos())).collect();
         let steps = log.steps.iter().map(|s| (s.start.as_nanos(), s.end.as_nanos())).collect();
-        prop_assert_eq!(union(steps), union(inside));
+        let idle = union(inside) - union(steps);
+        let preemptions: u64 = served.clone().map(|r| u64::from(r.preemptions)).sum();
+        prop_assert!(idle.is_multiple_of(1_000_000) && idle / 1_000_000 <= preemptions, "{}", idle);
 
         let computed: u64 = log.steps.iter().map(|s| u64::from(s.tokens)).sum();
         let asked = |r: &RequestRecord| r.prompt_tokens - r.cached_tokens + r.output_tokens - 1;
         let asked: u64 = served.clone().map(|r| u64::from(asked(r))).sum();
-        if served.clone().all(|r| r.preemptions == 0) {
+        if preemptions == 0 {
             prop_assert_eq!(computed, asked);
         } else if !case.config.scheduler.prefix_caching {
             prop_assert!(computed > asked);

@@ -131,24 +131,23 @@ fn an_admitter_with_a_quota_lets_that_many_in() {
     assert_eq!(report.overall.counts.rejected["shed"], 20);
 }
 
-/// Any model, slower by a factor once the decodes of a step read `knee` tokens of context.
+/// Any model, three times as slow once the decodes of a step read `limit` tokens of context.
 #[derive(Debug)]
 struct Knee<M> {
     inner: M,
-    knee: u64,
-    factor: u128,
+    limit: u64,
 }
 
 impl<M: LatencyModel> LatencyModel for Knee<M> {
     fn step(&self, shape: &StepShape) -> Fine {
-        let beyond = shape.decode_context >= self.knee;
-        self.inner.step(shape) * if beyond { self.factor } else { 1 }
+        let beyond = shape.decode_context >= self.limit;
+        self.inner.step(shape) * if beyond { 3 } else { 1 }
     }
 
     fn decode_law(&self, shape: &StepShape) -> Option<DecodeLaw> {
-        let room = self.knee.checked_sub(shape.decode_context)?;
-        let steps = room.div_ceil(shape.decodes.into());
-        Some(self.inner.decode_law(shape)?.limited(steps))
+        let law = self.inner.decode_law(shape)?;
+        let room = self.limit.checked_sub(shape.decode_context)?;
+        Some(law.limited(room.div_ceil(shape.decodes.into())))
     }
 }
 
@@ -156,8 +155,7 @@ impl<M: LatencyModel> LatencyModel for Knee<M> {
 fn a_latency_model_around_another_is_obeyed() {
     let knee = Knee {
         inner: Affine::new(SimDuration::from_millis(2)),
-        knee: 103,
-        factor: 5,
+        limit: 103,
     };
     let config = synchronous();
     let (_, recording) = run_logged(
@@ -168,7 +166,7 @@ fn a_latency_model_around_another_is_obeyed() {
     );
     let record = &recording.records()[0];
     // A prefill, then contexts of 101, 102, 103 and 104.
-    let gaps = [2, 2, 10, 10].map(SimDuration::from_millis);
+    let gaps = [2, 2, 6, 6].map(SimDuration::from_millis);
     assert_eq!(record.gaps.list.as_deref(), Some(&gaps[..]));
 }
 
@@ -176,8 +174,7 @@ fn a_latency_model_around_another_is_obeyed() {
 fn a_law_of_a_wrapped_model_is_its_steps_up_to_the_knee() {
     let knee = Knee {
         inner: Affine::example(),
-        knee: 1_000,
-        factor: 3,
+        limit: 1_000,
     };
     let shape = |k| StepShape::decode(7, 900 + 7 * k);
     let law = knee.decode_law(&shape(0)).expect("below the knee");
@@ -360,7 +357,7 @@ fn a_sink_comes_back_with_what_it_saw() {
 
 #[test]
 fn listening_changes_nothing() {
-    let (_, silent) = simulation(10.0, 50).run_with(()).expect("valid");
+    let ((), silent) = simulation(10.0, 50).run_with(()).expect("valid");
     let (_, logged) = simulation(10.0, 50)
         .run_with(Log::default())
         .expect("valid");

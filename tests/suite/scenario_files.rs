@@ -100,7 +100,7 @@ fn values_that_make_no_sense_are_refused_by_key_value_and_range() {
         ),
         (
             |s| s.deployment.replicas = 0,
-            "replicas is 0: allowed is 1 or more",
+            "replicas is 0: allowed is 1 to 4096",
         ),
         (|s| s.deployment.engine.block_size = 0, "block-size"),
         (
@@ -109,7 +109,7 @@ fn values_that_make_no_sense_are_refused_by_key_value_and_range() {
         ),
         (
             |s| s.deployment.engine.max_num_seqs = Some(0),
-            "max_num_seqs is 0",
+            "max-num-seqs is 0",
         ),
         (
             |s| s.deployment.engine.num_gpu_blocks_override = Some(3),

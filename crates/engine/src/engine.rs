@@ -236,7 +236,8 @@ impl Engine {
     /// # Panics
     /// If blocks are in use without a request.
     pub fn is_drained(&self) -> bool {
-        let drained = !self.scheduler.has_requests() && self.inbox.is_empty();
+        let drained =
+            !self.scheduler.has_requests() && self.inbox.is_empty() && self.in_flight.is_empty();
         assert!(
             !drained || self.scheduler.kv().used() == 0,
             "no KV block leaked: {} blocks are in use without a request",
@@ -320,7 +321,8 @@ impl Engine {
         self.executed = !plan.is_empty();
         let (mut end, mut step) = (submit, None);
         if self.executed {
-            let shape = self.config.launched(plan.shape());
+            let mut shape = self.config.launched(plan.shape());
+            shape.shared_context = self.scheduler.kv().shared_tokens();
             let start = submit.max(self.accelerator_free);
             end = start + self.latency.step(&shape);
             self.accelerator_free = end;

@@ -94,3 +94,51 @@ impl WaitingQueue {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use foretoken_workload::Fcfs;
+    use foretoken_workload::order::ByPriority;
+
+    use super::*;
+
+    fn push(queue: &mut WaitingQueue, major: u64, number: u32) {
+        queue.push(OrderKey::new(major, 0), RequestId::new(number), number);
+    }
+
+    #[test]
+    fn preempted_requests_go_to_the_front_the_last_one_first() {
+        let mut queue = WaitingQueue::new(Box::new(Fcfs));
+        for number in [5, 3] {
+            push(&mut queue, 0, number);
+        }
+        for number in [8, 9] {
+            queue.push_preempted(OrderKey::new(7, 7), RequestId::new(number), number);
+        }
+        assert_eq!(queue.iter().collect::<Vec<_>>(), [9, 8, 5, 3]);
+        queue.remove(9);
+        assert_eq!((queue.head(), queue.len()), (Some(8), 3));
+    }
+
+    #[test]
+    fn requests_of_equal_keys_stand_in_the_order_of_their_ids() {
+        let mut queue = WaitingQueue::new(Box::new(ByPriority));
+        for (major, number) in [(2, 1), (1, 7), (1, 4)] {
+            push(&mut queue, major, number);
+        }
+        queue.push_preempted(OrderKey::new(1, 0), RequestId::new(5), 5);
+        assert_eq!(queue.iter().collect::<Vec<_>>(), [4, 5, 7, 1]);
+    }
+
+    #[test]
+    fn new_keys_reorder_the_queue_and_places_can_still_be_removed() {
+        let mut queue = WaitingQueue::new(Box::new(ByPriority));
+        for number in 0..3 {
+            push(&mut queue, u64::from(number), number);
+        }
+        queue.rekey(&[3, 2, 1].map(|major| OrderKey::new(major, 0)));
+        assert_eq!(queue.iter().collect::<Vec<_>>(), [2, 1, 0]);
+        queue.remove(1);
+        assert_eq!(queue.iter().collect::<Vec<_>>(), [2, 0]);
+    }
+}

@@ -120,9 +120,14 @@ impl Scheduler {
     /// Puts a request into the waiting queue.
     ///
     /// # Panics
-    /// If the id is in use: ids are unique.
+    /// If the id is in use: ids are unique. If the prompt is longer than `max_model_len`: the engine
+    /// rejects such requests.
     pub fn add(&mut self, now: SimTime, request: Request) {
         let id = request.id;
+        assert!(
+            request.prompt.tokens() <= self.config.max_model_len,
+            "prompts are at most max_model_len long: {id} is not"
+        );
         let sequence = Sequence::new(request);
         let slot = if let Some(slot) = self.free_slots.pop() {
             self.sequences[slot as usize] = Some(sequence);
@@ -324,10 +329,12 @@ impl Scheduler {
             } else {
                 end
             };
-            let free = self
-                .kv
-                .free()
-                .saturating_sub(self.config.semantics.watermark_blocks);
+            // With nothing running nothing will ever be released, so the reserve is given up.
+            let reserved = match self.running.len() {
+                0 => 0,
+                _ => self.config.semantics.watermark_blocks,
+            };
+            let free = self.kv.free().saturating_sub(reserved);
             let limit = self.config.max_model_len;
             if self.kv.wanted(&sequence.table, &hits, gate.min(limit)) > free
                 || !self.kv.allocate(&mut sequence.table, &hits, end.min(limit))
@@ -338,7 +345,6 @@ impl Scheduler {
             let resumed = sequence.status == Status::Preempted;
             sequence.status = Status::Running;
             sequence.computed = cached;
-            sequence.cached_tokens.get_or_insert(cached);
             plan.admitted.push(Admission {
                 request: sequence.request.id,
                 cached_tokens: cached,

@@ -32,8 +32,6 @@ pub(crate) struct Sequence {
     /// Keys of the full blocks of known tokens, computed when they are needed.
     chain: Vec<BlockHash>,
     pub(crate) preemptions: u32,
-    /// Prompt tokens found in the cache at the first admission; unset before.
-    pub(crate) cached_tokens: Option<u32>,
     /// Tokens planned for it in the step being formed.
     pub(crate) planned: u32,
 }
@@ -50,7 +48,6 @@ impl Sequence {
             table: BlockTable::default(),
             chain: Vec::new(),
             preemptions: 0,
-            cached_tokens: None,
             planned: 0,
         }
     }

@@ -29,7 +29,10 @@ fn replay_all<'a>(scenarios: impl Iterator<Item = &'a Scenario>) -> (usize, Vec<
         }
         if let Err(mismatch) = replay(scenario).expect("the scenario makes sense") {
             let (step, actual) = (mismatch.step, mismatch.actual);
-            panic!("{} step {step}: {:?}, played {actual:?}", scenario.id, mismatch.expected);
+            panic!(
+                "{} step {step}: {:?}, played {actual:?}",
+                scenario.id, mismatch.expected
+            );
         }
         passed += 1;
     }
@@ -43,15 +46,33 @@ fn every_supported_public_scenario_is_replayed_exactly() {
         return;
     };
     let file = parse(&text);
-    let (passed, unsupported) =
-        replay_all(file.scenarios.iter().chain(&file.worked_scenarios));
+    let (passed, unsupported) = replay_all(file.scenarios.iter().chain(&file.worked_scenarios));
     // Drafts, adapters, connectors and sliding windows.
     let expected = [
-        "p08-spec", "p09-lora", "p10-remote", "S20", "S27", "S28", "S29", "S30", "S31", "S32",
-        "S33", "S34", "S35", "S36", "S37", "S40", "S42", "S45",
+        "p08-spec",
+        "p09-lora",
+        "p10-remote",
+        "S20",
+        "S27",
+        "S28",
+        "S29",
+        "S30",
+        "S31",
+        "S32",
+        "S33",
+        "S34",
+        "S35",
+        "S36",
+        "S37",
+        "S40",
+        "S42",
+        "S45",
     ];
     assert_eq!(unsupported, expected);
-    assert_eq!(passed, file.scenarios.len() + file.worked_scenarios.len() - expected.len());
+    assert_eq!(
+        passed,
+        file.scenarios.len() + file.worked_scenarios.len() - expected.len()
+    );
 }
 
 #[test]
@@ -80,7 +101,11 @@ fn a_difference_is_found_with_its_step() {
     ] {
         let file = changed(pointer, &value).expect("the form is right");
         let mismatch = replay(&file.scenarios[0]).expect("the scenario makes sense");
-        assert_eq!(mismatch.expect_err("something differs").step, step, "{pointer}");
+        assert_eq!(
+            mismatch.expect_err("something differs").step,
+            step,
+            "{pointer}"
+        );
     }
 }
 
@@ -91,30 +116,72 @@ fn a_scenario_that_makes_no_sense_is_refused_by_field() {
     for (pointer, value, field) in [
         ("config/block_size", json!(0), "block_size is 0"),
         ("config/max_num_seqs", json!(0), "max_num_seqs is 0"),
-        ("config/max_num_batched_tokens", json!(0), "max_num_batched_tokens is 0"),
+        (
+            "config/max_num_batched_tokens",
+            json!(0),
+            "max_num_batched_tokens is 0",
+        ),
         ("config/num_gpu_blocks", json!(1), "num_gpu_blocks is 1"),
         ("config/max_model_len", json!(1), "max_model_len is 1"),
-        ("config/max_model_len", json!(8), "request r0: prompt has 9 tokens"),
-        ("requests/0/prompt", json!([]), "request r0: prompt has 0 tokens"),
-        ("requests/0/prompt/0/len", json!(0), "request r0: prompt has 0 tokens"),
-        ("requests/0/prompt/0/len", json!(u32::MAX), "request r0: prompt has 4294967295"),
-        ("requests/0/prompt/0/group", huge.clone(), "request r0: prompt.group is 18446"),
-        ("requests/0/output_group", huge.clone(), "request r0: output_group is 18446"),
-        ("requests/0/output_len", json!(0), "request r0: output_len is 0"),
+        (
+            "config/max_model_len",
+            json!(8),
+            "request r0: prompt has 9 tokens",
+        ),
+        (
+            "requests/0/prompt",
+            json!([]),
+            "request r0: prompt has 0 tokens",
+        ),
+        (
+            "requests/0/prompt/0/len",
+            json!(0),
+            "request r0: prompt has 0 tokens",
+        ),
+        (
+            "requests/0/prompt/0/len",
+            json!(u32::MAX),
+            "request r0: prompt has 4294967295",
+        ),
+        (
+            "requests/0/prompt/0/group",
+            huge.clone(),
+            "request r0: prompt.group is 18446",
+        ),
+        (
+            "requests/0/output_group",
+            huge.clone(),
+            "request r0: output_group is 18446",
+        ),
+        (
+            "requests/0/output_len",
+            json!(0),
+            "request r0: output_len is 0",
+        ),
         ("requests/1/id", json!("r0"), "request r0 is there twice"),
-        ("requests/1/arrival_step", huge.clone(), "step is 18446744073709551615"),
+        (
+            "requests/1/arrival_step",
+            huge.clone(),
+            "step is 18446744073709551615",
+        ),
         ("steps/2/step", huge, "step is 18446744073709551615"),
         ("steps/2/step", json!(1), "step 1 follows step 1"),
     ] {
         let file = changed(&format!("/scenarios/0/{pointer}"), &value).expect("the form is right");
         let error = replay(&file.scenarios[0]).expect_err("it makes no sense");
-        assert!(error.starts_with("scenario chunked: ") && error.contains(field), "{error}");
+        assert!(
+            error.starts_with("scenario chunked: ") && error.contains(field),
+            "{error}"
+        );
     }
     for (field, value) in [("arrival_time", negative), ("eos_at", json!(u32::MAX))] {
         let file = changed(&format!("/scenarios/1/requests/0/{field}"), &value);
         let error = replay(&file.expect("the form is right").scenarios[1]);
         let error = error.expect_err("it makes no sense");
-        assert!(error.contains(&format!("request b: {field} is ")), "{error}");
+        assert!(
+            error.contains(&format!("request b: {field} is ")),
+            "{error}"
+        );
     }
 }
 

@@ -19,7 +19,11 @@ use proptest::prelude::*;
 const BLOCK_SIZE: u32 = 4;
 
 fn cases(cases: u32) -> ProptestConfig {
-    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +41,9 @@ struct Largest;
 
 impl PreemptionPolicy for Largest {
     fn victim(&mut self, running: &[RunningView], _needy: usize) -> usize {
-        (1..running.len()).max_by_key(|&index| running[index].blocks).unwrap_or(0)
+        (1..running.len())
+            .max_by_key(|&index| running[index].blocks)
+            .unwrap_or(0)
     }
 }
 
@@ -84,12 +90,18 @@ struct Client {
 impl Client {
     /// Output tokens that it gets unless it is aborted.
     fn expected(&self, max_model_len: u32) -> u32 {
-        self.request.output_tokens().min(max_model_len - self.request.prompt.tokens())
+        self.request
+            .output_tokens()
+            .min(max_model_len - self.request.prompt.tokens())
     }
 
     fn reason(&self, max_model_len: u32) -> FinishReason {
         let stopped = self.request.stop_after() == Some(self.expected(max_model_len));
-        if stopped { FinishReason::Stop } else { FinishReason::Length }
+        if stopped {
+            FinishReason::Stop
+        } else {
+            FinishReason::Length
+        }
     }
 }
 
@@ -121,9 +133,17 @@ fn setups() -> impl Strategy<Value = Setup> {
             } else {
                 Scheduling::Synchronous
             },
-            semantics: if later { Semantics::V0_33 } else { Semantics::V0_15 },
+            semantics: if later {
+                Semantics::V0_33
+            } else {
+                Semantics::V0_15
+            },
         };
-        Setup { config, order, victim }
+        Setup {
+            config,
+            order,
+            victim,
+        }
     })
 }
 
@@ -132,7 +152,12 @@ fn loads() -> impl Strategy<Value = Vec<Client>> {
     let client = (
         (0_u64..4, prop::option::weighted(0.15, 0_u64..30)),
         (0_u64..3, 0_u32..20, 1_u32..12),
-        (1_u32..14, prop::option::of(1_u32..14), 0_i32..3, prop::option::weighted(0.2, 0_u64..2)),
+        (
+            1_u32..14,
+            prop::option::of(1_u32..14),
+            0_i32..3,
+            prop::option::weighted(0.2, 0_u64..2),
+        ),
     );
     prop::collection::vec(client, 1..12).prop_map(|clients| {
         let mut now = 0;
@@ -156,10 +181,22 @@ fn loads() -> impl Strategy<Value = Vec<Client>> {
             }
             request.priority = Priority::new(priority);
             request.cache_salt = salt;
-            Client { arrives: now, aborts: patience.map(|steps| now + steps), request }
+            Client {
+                arrives: now,
+                aborts: patience.map(|steps| now + steps),
+                request,
+            }
         });
         numbered.collect()
     })
+}
+
+/// The same load without aborts.
+fn patient(mut load: Vec<Client>) -> Vec<Client> {
+    for client in &mut load {
+        client.aborts = None;
+    }
+    load
 }
 
 /// What became of a request.
@@ -194,9 +231,18 @@ impl<'a> Lockstep<'a> {
     fn run(setup: &'a Setup, load: &[Client]) -> Result<Self, TestCaseError> {
         let scheduler = Scheduler::new(setup.config.clone(), setup.policies());
         let scheduler = scheduler.expect("the settings are in range");
-        let fates = load.iter().map(|client| (client.request.id, Fate::default())).collect();
+        let fates = load
+            .iter()
+            .map(|client| (client.request.id, Fate::default()))
+            .collect();
         let (in_flight, rows) = (VecDeque::new(), Vec::new());
-        let mut this = Self { setup, scheduler, in_flight, fates, rows };
+        let mut this = Self {
+            setup,
+            scheduler,
+            in_flight,
+            fates,
+            rows,
+        };
         // Every step with work makes progress, so that this is far beyond the end.
         for step in 0..5_000 {
             let over = load.iter().all(|client| client.arrives < step);
@@ -207,7 +253,9 @@ impl<'a> Lockstep<'a> {
             this.arrive(load, step);
             this.step(SimTime::from_nanos(step))?;
         }
-        Err(TestCaseError::fail("requests are left over: the engine makes no progress"))
+        Err(TestCaseError::fail(
+            "requests are left over: the engine makes no progress",
+        ))
     }
 
     fn arrive(&mut self, load: &[Client], step: u64) {
@@ -233,28 +281,52 @@ impl<'a> Lockstep<'a> {
         let (waiting, running) = (self.scheduler.waiting_len(), self.scheduler.running_len());
         let plan = self.scheduler.schedule(now);
         prop_assert!(plan.tokens() <= config.max_num_batched_tokens, "budget");
-        prop_assert!(self.scheduler.running_len() <= config.max_num_seqs as usize, "seats");
-        prop_assert!(plan.entries.len() <= config.max_num_seqs as usize, "seats of the step");
-        prop_assert!(plan.entries.iter().all(|entry| entry.tokens > 0), "empty entries");
-        prop_assert!(plan.preempted.is_empty() || plan.admitted.is_empty(), "admission");
+        prop_assert!(
+            self.scheduler.running_len() <= config.max_num_seqs as usize,
+            "seats"
+        );
+        prop_assert!(
+            plan.entries.len() <= config.max_num_seqs as usize,
+            "seats of the step"
+        );
+        prop_assert!(
+            plan.entries.iter().all(|entry| entry.tokens > 0),
+            "empty entries"
+        );
+        prop_assert!(
+            plan.preempted.is_empty() || plan.admitted.is_empty(),
+            "admission"
+        );
         let longest = config.max_model_len;
         for entry in &plan.entries {
             prop_assert!(entry.computed_before + entry.tokens <= longest, "positions");
         }
         // Work conservation: with nothing running or in flight, whoever waits is served.
         if waiting > 0 && running == 0 && self.in_flight.is_empty() {
-            prop_assert!(!plan.is_empty(), "an idle engine serves the head of the queue");
+            prop_assert!(
+                !plan.is_empty(),
+                "an idle engine serves the head of the queue"
+            );
         }
         self.check_blocks()?;
 
         let mut row = Row::default();
         let describe = |entry: &foretoken_engine::Planned| {
-            (entry.request, entry.tokens, entry.computed_before, entry.samples)
+            (
+                entry.request,
+                entry.tokens,
+                entry.computed_before,
+                entry.samples,
+            )
         };
         row.scheduled.extend(plan.entries.iter().map(describe));
         for admission in &plan.admitted {
             let fate = self.fate(admission.request);
-            *(if admission.resumed { &mut fate.resumed } else { &mut fate.admitted }) += 1;
+            *(if admission.resumed {
+                &mut fate.resumed
+            } else {
+                &mut fate.admitted
+            }) += 1;
             row.admitted.push(admission.request);
         }
         for &id in &plan.preempted {
@@ -265,10 +337,15 @@ impl<'a> Lockstep<'a> {
         self.in_flight.push_back(plan);
         let asynchronous = config.scheduling == Scheduling::Asynchronous;
         if !(asynchronous && executed && self.in_flight.len() == 1) {
-            let plan = self.in_flight.pop_front().expect("a batch was planned just now");
+            let plan = self
+                .in_flight
+                .pop_front()
+                .expect("a batch was planned just now");
             let fates = &mut self.fates;
             self.scheduler.apply(plan, |output| {
-                let fate = fates.get_mut(&output.request).expect("every request has a fate");
+                let fate = fates
+                    .get_mut(&output.request)
+                    .expect("every request has a fate");
                 fate.tokens += 1;
                 fate.ends.extend(output.finish);
                 row.delivered.push(output.request);
@@ -281,7 +358,11 @@ impl<'a> Lockstep<'a> {
 
     fn check_blocks(&self) -> Result<(), TestCaseError> {
         let kv = self.scheduler.kv();
-        prop_assert_eq!(kv.used() + kv.free(), self.setup.config.usable_blocks(), "blocks");
+        prop_assert_eq!(
+            kv.used() + kv.free(),
+            self.setup.config.usable_blocks(),
+            "blocks"
+        );
         if self.scheduler.running_len() == 0 {
             prop_assert_eq!(kv.used(), 0, "only running requests hold blocks");
         }
@@ -290,7 +371,9 @@ impl<'a> Lockstep<'a> {
 
     fn delivered(&self) -> BTreeMap<RequestId, (u32, Vec<FinishReason>)> {
         let fates = self.fates.iter();
-        fates.map(|(&id, fate)| (id, (fate.tokens, fate.ends.clone()))).collect()
+        fates
+            .map(|(&id, fate)| (id, (fate.tokens, fate.ends.clone())))
+            .collect()
     }
 }
 
@@ -364,8 +447,7 @@ proptest! {
 
     #[test]
     fn the_prefix_cache_changes_no_output(setup in setups(), load in loads()) {
-        let mut patient = load;
-        patient.iter_mut().for_each(|client| client.aborts = None);
+        let patient = patient(load);
         let mut other = setup.clone();
         other.config.prefix_caching = !setup.config.prefix_caching;
         let delivered = Lockstep::run(&setup, &patient)?.delivered();
@@ -385,8 +467,7 @@ proptest! {
         setup.config.num_gpu_blocks = 1000;
         setup.config.scheduling = Scheduling::Synchronous;
         setup.config.prefix_caching = false;
-        let mut patient = load;
-        patient.iter_mut().for_each(|client| client.aborts = None);
+        let patient = patient(load);
         let run = Lockstep::run(&setup, &patient)?;
         let longest = setup.config.max_model_len;
         for client in patient.iter().filter(|client| client.request.prompt.tokens() < longest) {
@@ -428,13 +509,20 @@ fn hosts() -> impl Strategy<Value = HostCosts> {
 
 /// Serves a load with an engine; everything that it reported, with the time of the report.
 fn serve(setup: &Setup, host: HostCosts, load: &[Client]) -> Vec<(SimTime, EngineEvent)> {
-    let config =
-        EngineConfig { scheduler: setup.config.clone(), host, ..EngineConfig::default() };
+    let config = EngineConfig {
+        scheduler: setup.config.clone(),
+        host,
+        ..EngineConfig::default()
+    };
     let engine = Engine::new(config, Arc::new(Proportional), setup.policies());
     let mut engine = engine.expect("the settings are in range");
     let mut inputs: Vec<(SimTime, Option<Request>, RequestId)> = Vec::new();
     for client in load {
-        inputs.push((client.request.arrival, Some(client.request.clone()), client.request.id));
+        inputs.push((
+            client.request.arrival,
+            Some(client.request.clone()),
+            client.request.id,
+        ));
         if let Some(at) = client.aborts {
             let at = SimTime::ZERO + SimDuration::from_millis(at);
             inputs.push((at, None, client.request.id));
@@ -445,7 +533,9 @@ fn serve(setup: &Setup, host: HostCosts, load: &[Client]) -> Vec<(SimTime, Engin
     let mut events = Vec::new();
     loop {
         let input = inputs.peek().map(|input| input.0);
-        let Some(now) = input.into_iter().chain(engine.next_wake()).min() else { break };
+        let Some(now) = input.into_iter().chain(engine.next_wake()).min() else {
+            break;
+        };
         while let Some((_, request, id)) = inputs.next_if(|input| input.0 == now) {
             match request {
                 Some(request) => engine.submit(now, request),
@@ -456,7 +546,10 @@ fn serve(setup: &Setup, host: HostCosts, load: &[Client]) -> Vec<(SimTime, Engin
             engine.advance(now, &mut |event| events.push((now, event)));
             let stats = engine.stats();
             assert!(stats.kv_used <= stats.kv_total && stats.running <= setup.config.max_num_seqs);
-            assert!(engine.next_wake().is_none_or(|wake| wake > now), "advance does all that is due");
+            assert!(
+                engine.next_wake().is_none_or(|wake| wake > now),
+                "advance does all that is due"
+            );
         }
     }
     assert!(engine.is_drained(), "an idle engine has no request inside");

@@ -163,9 +163,8 @@ impl Catalog {
                     ));
                 }
             };
-            if let (Value::Object(fields), Some(block)) = (&mut config, raw.quantization_config) {
-                fields.insert("quantization_config".to_owned(), block);
-            }
+            insert(&mut config, "quantization_config", raw.quantization_config);
+            insert(&mut config, "generation_config", raw.generation_config);
             let spec = ModelSpec::from_config(name, &config)?;
             let verified = raw.verified;
             self.models.push(ModelEntry {
@@ -222,12 +221,12 @@ impl Catalog {
             .extension()
             .is_some_and(|e| e.eq_ignore_ascii_case("json"))
         {
-            return ModelSpec::from_config_json(name, &read(path)?);
+            return from_file(name, path);
         }
         let found = self.entry(name);
         let inside = path.join("config.json");
         if found.is_err() && inside.is_file() {
-            return ModelSpec::from_config_json(name, &read(&inside)?);
+            return from_file(name, &inside);
         }
         let entry = found?;
         let mut spec = entry.spec.clone();
@@ -281,6 +280,27 @@ impl Catalog {
                 closest: closest(name, self.models.iter().flat_map(|entry| &entry.names)),
             })
     }
+}
+
+/// Sets a field of a JSON object, if there is something to set.
+fn insert(config: &mut Value, field: &str, value: Option<Value>) {
+    if let (Value::Object(fields), Some(value)) = (config, value) {
+        fields.insert(field.to_owned(), value);
+    }
+}
+
+/// The model of a `config.json`, with the `generation_config.json` beside it if there is one.
+fn from_file(name: &str, path: &Path) -> Result<ModelSpec, HwspecError> {
+    let parse = |path: &Path| -> Result<Value, HwspecError> {
+        let text = read(path)?;
+        serde_json::from_str(&text).map_err(|error| malformed(&path.display().to_string(), &error))
+    };
+    let mut config = parse(path)?;
+    let beside = path.with_file_name("generation_config.json");
+    if beside.is_file() {
+        insert(&mut config, "generation_config", Some(parse(&beside)?));
+    }
+    ModelSpec::from_config(name, &config)
 }
 
 fn read(path: &Path) -> Result<String, HwspecError> {

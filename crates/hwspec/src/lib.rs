@@ -54,7 +54,7 @@ pub use gpu::{Generation, GpuSpec, Link, LinkKind, PeakFlops};
 pub use memory::{MemoryOptions, MemoryPlan, Phases, Reserve, Shortage};
 pub use model::{
     Attention, FeedForward, GroupedAttention, KvFormat, LatentAttention, LayerGroup, ModelSpec,
-    Moe, Span, VisionEncoder, WeightFormat, WeightFormats,
+    Moe, Sampling, Span, VisionEncoder, WeightFormat, WeightFormats,
 };
 pub use parallelism::TensorParallel;
 pub use units::{Bytes, BytesPerSecond, FlopsPerSecond};

@@ -24,6 +24,8 @@ pub struct ModelSpec {
     pub layers: Vec<LayerGroup>,
     /// Number formats of the weights, by part.
     pub formats: WeightFormats,
+    /// How the model asks to be sampled, unless a request says otherwise.
+    pub sampling: Sampling,
     /// Weights outside the decoder (vision tower, projector), loaded whole or sharded like the rest.
     pub extra_parameters: u64,
     /// The vision encoder, if there is one; its weights are part of `extra_parameters`.
@@ -43,6 +45,21 @@ pub struct VisionEncoder {
     pub patches_per_image: u32,
     /// Tokens that the decoder sees of it.
     pub tokens_per_image: u32,
+}
+
+/// How the model asks to be sampled, unless a request says otherwise: its `generation_config.json`,
+/// which vLLM takes its defaults from (`--generation-config auto`).
+///
+/// It matters to the time of a step: truncation sorts the whole vocabulary of every sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Sampling {
+    /// Greedy, or from the whole distribution. What is assumed where nothing is known.
+    #[default]
+    Full,
+    /// Truncated by `top_k` or `top_p`.
+    Truncated,
 }
 
 /// `count` layers of equal shape.

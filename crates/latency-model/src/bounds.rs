@@ -58,7 +58,8 @@ impl Work {
             work.prefill_flops += count
                 * (attention.pair_flops * attention.pairs(shape) + attention.past_flops * past)
                 / peaks.bf16;
-            work.decode_kv += count * attention.kv_bytes * context / peaks.bandwidth;
+            let distinct = context - attention.decode_shared(shape) as f64;
+            work.decode_kv += count * attention.kv_bytes * distinct / peaks.bandwidth;
             work.prefill_kv += count * attention.kv_bytes * past / peaks.bandwidth;
             if let Some(experts) = &layer.experts {
                 let arithmetic = Arithmetic::of(experts.format, gpu);

@@ -11,6 +11,10 @@ pub struct StepShape {
     pub decodes: u32,
     /// Tokens that these sequences attend to, summed: past context plus the new token itself.
     pub decode_context: u64,
+    /// Context tokens that a sequence reads after another one of the batch has: their KV blocks are
+    /// shared (a common prefix), each counted once for every reader but the first. Constant over a
+    /// run of decodes.
+    pub shared_context: u64,
     /// Sequences with a chunk of two or more new tokens.
     pub prefills: u32,
     /// New tokens of the prefill chunks, summed.
@@ -46,6 +50,7 @@ impl StepShape {
         Self {
             decodes: batch,
             decode_context: context,
+            shared_context: 0,
             prefills: 0,
             prefill_tokens: 0,
             prefill_context: 0,
@@ -100,6 +105,18 @@ impl StepShape {
     /// Sequences of the step.
     pub fn sequences(&self) -> u32 {
         self.decodes + self.prefills
+    }
+
+    /// The part of [`shared_context`](Self::shared_context) that decodes read: their share of the
+    /// context, rounded down.
+    pub fn decode_shared(&self) -> u64 {
+        let context = self
+            .decode_context
+            .saturating_add(self.prefill_context)
+            .max(1);
+        let shared = u128::from(self.shared_context.min(context));
+        let decodes = shared * u128::from(self.decode_context) / u128::from(context);
+        u64::try_from(decodes).unwrap_or(u64::MAX)
     }
 
     /// `true` if nothing is computed.

@@ -296,6 +296,15 @@ impl AttentionShard {
         }
     }
 
+    /// Those of the tokens below that another sequence has read before.
+    pub(crate) fn decode_shared(&self, shape: &StepShape) -> u64 {
+        // A window has left the common prefix behind.
+        match self.window {
+            None => shape.decode_shared(),
+            Some(_) => 0,
+        }
+    }
+
     /// Tokens that the decodes of a step attend to, summed. Under a window, as if all contexts were
     /// the mean one.
     pub(crate) fn decode_context(&self, shape: &StepShape) -> u64 {

@@ -1,6 +1,6 @@
 //! `foretoken explain`: where the time of one step goes.
 
-use clap::Args;
+use clap::{Args, value_parser};
 use foretoken::latency_model::StepShape;
 use serde::Serialize;
 
@@ -11,17 +11,18 @@ use crate::output::JsonOutput;
 
 /// Show where the time of one step goes
 #[derive(Debug, Args)]
+#[command(allow_negative_numbers = true)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     deployment: DeploymentFlags,
     /// Sequences that decode one token each
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(..=1 << 20))]
     batch: u32,
     /// Tokens that each of them attends to
-    #[arg(long, value_name = "TOKENS", default_value_t = 1024)]
+    #[arg(long, value_name = "TOKENS", default_value_t = 1024, value_parser = value_parser!(u32).range(1..=1 << 30))]
     context: u32,
     /// New tokens of a prefill chunk in the same step
-    #[arg(long, value_name = "TOKENS")]
+    #[arg(long, value_name = "TOKENS", value_parser = value_parser!(u32).range(1..=1 << 30))]
     prefill: Option<u32>,
     #[command(flatten)]
     extras: Extras,
@@ -42,18 +43,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let deployment = arguments.deployment.apply(None)?;
     let resolved =
         deployment.resolve(&arguments.extras.catalog()?, &arguments.extras.physics()?)?;
-    if arguments.context == 0 {
+    if arguments.batch == 0 && arguments.prefill.is_none() {
         return Err(Failure::Flag {
-            flag: "--context",
+            flag: "--batch",
             value: "0".into(),
-            allowed: "1 or more",
+            allowed: "1 or more without --prefill",
         });
     }
     let mut shape = StepShape::default();
     for _ in 0..arguments.batch {
         shape.add(1, arguments.context - 1, true);
     }
-    if let Some(prefill) = arguments.prefill.filter(|&tokens| tokens > 0) {
+    if let Some(prefill) = arguments.prefill {
         shape.add(prefill, 0, true);
     }
     let shape = resolved.engine.launched(shape);

@@ -10,6 +10,7 @@ use crate::output::JsonOutput;
 
 /// Plan the memory of a deployment: weights, reserve, KV blocks
 #[derive(Debug, Args)]
+#[command(allow_negative_numbers = true)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     deployment: DeploymentFlags,

@@ -16,6 +16,7 @@ use crate::output::JsonOutput;
 /// From a scenario file (YAML or JSON), from flags, or both: flags take the place of what the file
 /// says.
 #[derive(Debug, Args)]
+#[command(allow_negative_numbers = true)]
 pub(crate) struct Arguments {
     /// Scenario file (YAML or JSON)
     scenario: Option<PathBuf>,

@@ -16,6 +16,7 @@ use crate::output::JsonOutput;
 /// Runs every experiment of a file, prints a row for each and the medians of the absolute percentage
 /// errors, by GPU and by workload. Exit code 2 if an experiment cannot be run.
 #[derive(Debug, Args)]
+#[command(allow_negative_numbers = true)]
 pub(crate) struct Arguments {
     /// File of measured experiments (JSON)
     file: PathBuf,

@@ -69,6 +69,7 @@ pub(crate) struct GoldenSegment {
 /// replay does, so that comparing is `==`.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
+#[expect(clippy::struct_field_names, reason = "the names are those of the file")]
 pub(crate) struct Step {
     pub(crate) step: u64,
     pub(crate) scheduled: Vec<(String, u32)>,

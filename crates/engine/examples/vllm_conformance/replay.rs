@@ -66,7 +66,11 @@ pub(crate) fn replay(scenario: &Scenario) -> Result<Result<(), Mismatch>, String
 /// The last step in which something is recorded, arrives or is aborted.
 fn last_step(scenario: &Scenario) -> Result<u64, String> {
     let id = &scenario.id;
-    if let Some(pair) = scenario.steps.windows(2).find(|pair| pair[0].step >= pair[1].step) {
+    if let Some(pair) = scenario
+        .steps
+        .windows(2)
+        .find(|pair| pair[0].step >= pair[1].step)
+    {
         let (first, second) = (pair[0].step, pair[1].step);
         return Err(format!(
             "scenario {id}: step {second} follows step {first}: allowed is an ascending order"
@@ -74,10 +78,15 @@ fn last_step(scenario: &Scenario) -> Result<u64, String> {
     }
     let recorded = scenario.steps.iter().map(|step| step.step);
     let arrivals = scenario.requests.iter().map(|request| request.arrival_step);
-    let aborts = scenario.requests.iter().filter_map(|request| request.abort_step);
+    let aborts = scenario
+        .requests
+        .iter()
+        .filter_map(|request| request.abort_step);
     let last = recorded.chain(arrivals).chain(aborts).max().unwrap_or(0);
     if last > MAX_STEP {
-        return Err(format!("scenario {id}: step is {last}: allowed is at most {MAX_STEP}"));
+        return Err(format!(
+            "scenario {id}: step is {last}: allowed is at most {MAX_STEP}"
+        ));
     }
     Ok(last)
 }
@@ -125,22 +134,39 @@ impl<'a> Harness<'a> {
         names.sort_unstable();
         if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             let (scenario, name) = (&scenario.id, pair[0]);
-            return Err(format!("scenario {scenario}: request {name} is there twice"));
+            return Err(format!(
+                "scenario {scenario}: request {name} is there twice"
+            ));
         }
         let ids = (0..).map(RequestId::new);
         let ids: BTreeMap<_, _> = names.iter().copied().zip(ids).collect();
-        let mut salts: Vec<&str> =
-            scenario.requests.iter().filter_map(|r| r.cache_salt.as_deref()).collect();
+        let mut salts: Vec<&str> = scenario
+            .requests
+            .iter()
+            .filter_map(|r| r.cache_salt.as_deref())
+            .collect();
         salts.sort_unstable();
         salts.dedup();
         let requests = scenario.requests.iter().map(|golden| {
-            request(golden, ids[golden.id.as_str()], &salts, config.max_model_len).map_err(
-                |error| format!("scenario {}: request {}: {error}", scenario.id, golden.id),
+            request(
+                golden,
+                ids[golden.id.as_str()],
+                &salts,
+                config.max_model_len,
             )
+            .map_err(|error| format!("scenario {}: request {}: {error}", scenario.id, golden.id))
         });
         let requests = requests.collect::<Result<_, _>>()?;
         let in_flight = VecDeque::new();
-        Ok(Self { scenario, requests, scheduler, scheduling, ids, names, in_flight })
+        Ok(Self {
+            scenario,
+            requests,
+            scheduler,
+            scheduling,
+            ids,
+            names,
+            in_flight,
+        })
     }
 
     fn iterate(&mut self, iteration: u64) -> Step {
@@ -252,7 +278,11 @@ fn request(
         .iter()
         .map(|segment| {
             let content = content("prompt.group", segment.group)?;
-            Ok(Segment { content, offset: segment.offset, len: segment.len })
+            Ok(Segment {
+                content,
+                offset: segment.offset,
+                len: segment.len,
+            })
         })
         .collect();
     let prompt = Prompt::new(segments?).map_err(|error| error.to_string())?;
@@ -279,7 +309,8 @@ fn request(
     request.priority = Priority::new(golden.priority);
     request.output_content = content("output_group", golden.output_group)?;
     let salt = golden.cache_salt.as_deref();
-    request.cache_salt =
-        salt.and_then(|salt| salts.binary_search(&salt).ok()).map(|index| index as u64);
+    request.cache_salt = salt
+        .and_then(|salt| salts.binary_search(&salt).ok())
+        .map(|index| index as u64);
     Ok(request)
 }

@@ -66,6 +66,11 @@ impl KvCache {
         self.total - 1 - self.pool.free()
     }
 
+    /// Tokens whose block a sequence shares with others, counted once for every holder but the first.
+    pub fn shared_tokens(&self) -> u64 {
+        self.pool.shared() * u64::from(self.block_size)
+    }
+
     /// Tokens in a block.
     pub fn block_size(&self) -> u32 {
         self.block_size
@@ -129,7 +134,12 @@ impl KvCache {
             return;
         }
         let full = (tokens / self.block_size) as usize;
-        let fresh = table.blocks.iter().zip(chain).take(full).skip(table.registered);
+        let fresh = table
+            .blocks
+            .iter()
+            .zip(chain)
+            .take(full)
+            .skip(table.registered);
         for (&id, &key) in fresh {
             self.pool.set_key(id, key);
             self.index.entry(key).or_default().push(id);
@@ -167,5 +177,164 @@ impl KvCache {
         if holders.is_empty() {
             self.index.remove(&key);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BLOCK_SIZE: u32 = 4;
+
+    fn cache(usable: u32) -> KvCache {
+        KvCache::new(usable + 1, BLOCK_SIZE, true, false)
+    }
+
+    fn chain(numbers: &[u64]) -> Vec<BlockHash> {
+        numbers
+            .iter()
+            .map(|&number| BlockHash::root(number))
+            .collect()
+    }
+
+    /// Computes `keys` as new blocks, one key a block.
+    fn compute(cache: &mut KvCache, keys: &[u64]) -> BlockTable {
+        let mut table = BlockTable::default();
+        let tokens = BLOCK_SIZE * u32::try_from(keys.len()).expect("few");
+        assert!(cache.allocate(&mut table, &[], tokens));
+        cache.register(&mut table, &chain(keys), tokens);
+        table
+    }
+
+    fn found(cache: &KvCache, keys: &[u64]) -> Vec<BlockId> {
+        let mut hits = Vec::new();
+        cache.lookup(&chain(keys), &mut hits);
+        assert_eq!(cache.matching(&chain(keys)) as usize, hits.len());
+        hits
+    }
+
+    #[test]
+    fn the_oldest_surviving_copy_of_a_block_is_found() {
+        let mut cache = cache(4);
+        let mut first = compute(&mut cache, &[1]);
+        let mut second = compute(&mut cache, &[1]);
+        let mut other = compute(&mut cache, &[2]);
+        assert_eq!(found(&cache, &[1]), first.blocks);
+        let copy = second.blocks.clone();
+        cache.release(&mut first);
+        assert_ne!(found(&cache, &[1]), copy);
+        // One block was never used, then comes the first copy.
+        let mut taken = compute(&mut cache, &[3, 4]);
+        assert_eq!(found(&cache, &[1]), copy);
+        for table in [&mut second, &mut other, &mut taken] {
+            cache.release(table);
+        }
+        assert_eq!((cache.used(), cache.free()), (0, 4));
+    }
+
+    #[test]
+    fn a_lookup_stops_at_the_first_block_that_is_missing() {
+        let mut cache = cache(4);
+        let table = compute(&mut cache, &[1, 2, 3]);
+        assert_eq!(found(&cache, &[1, 2, 9, 3]), table.blocks[..2]);
+        assert_eq!(found(&cache, &[9, 1]), []);
+    }
+
+    #[test]
+    fn the_tail_of_a_prefix_is_evicted_before_its_head() {
+        let mut cache = cache(3);
+        let mut table = compute(&mut cache, &[1, 2, 3]);
+        cache.release(&mut table);
+        let mut evictor = compute(&mut cache, &[8]);
+        assert_eq!(found(&cache, &[1, 2, 3]).len(), 2);
+        cache.release(&mut evictor);
+        let _two = compute(&mut cache, &[8, 9]);
+        assert_eq!(found(&cache, &[1, 2, 3]).len(), 0);
+    }
+
+    #[test]
+    fn a_hit_on_a_free_block_counts_as_taken() {
+        let mut cache = cache(3);
+        let mut table = compute(&mut cache, &[1, 2]);
+        cache.release(&mut table);
+        let hits = found(&cache, &[1, 2]);
+        // Two revived blocks and one new one, then one too many.
+        assert_eq!(cache.wanted(&table, &hits, 12), 3);
+        assert!(!cache.allocate(&mut table, &hits, 16));
+        assert_eq!(
+            (cache.free(), table.len()),
+            (3, 0),
+            "a failure changes nothing"
+        );
+        assert!(cache.allocate(&mut table, &hits, 12));
+        assert_eq!((cache.free(), table.len()), (0, 3));
+        // Shared by a second holder, the hits take nothing.
+        let mut second = BlockTable::default();
+        assert_eq!(cache.wanted(&second, &hits, 8), 0);
+        assert!(cache.allocate(&mut second, &hits, 8));
+        cache.release(&mut table);
+        assert_eq!(cache.used(), 2);
+        cache.release(&mut second);
+        assert!(second.is_empty() && cache.used() == 0);
+    }
+
+    #[test]
+    fn a_block_is_found_only_once_it_is_full() {
+        let mut cache = cache(3);
+        let mut table = BlockTable::default();
+        assert!(cache.allocate(&mut table, &[], 7));
+        cache.register(&mut table, &chain(&[1]), 7);
+        assert_eq!(found(&cache, &[1, 2]).len(), 1);
+        cache.register(&mut table, &chain(&[1, 2]), 8);
+        assert_eq!(found(&cache, &[1, 2]).len(), 2);
+    }
+
+    #[test]
+    fn blocks_without_a_key_can_be_reused_first() {
+        let mut cache = KvCache::new(4, BLOCK_SIZE, true, true);
+        let mut table = BlockTable::default();
+        assert!(cache.allocate(&mut table, &[], 12));
+        cache.register(&mut table, &chain(&[1, 2]), 8);
+        let partial = table.blocks[2];
+        cache.release(&mut table);
+        assert!(cache.allocate(&mut table, &[], 1));
+        assert_eq!(table.blocks, [partial]);
+        assert_eq!(found(&cache, &[1, 2]).len(), 2);
+    }
+
+    #[test]
+    fn a_shared_block_is_registered_once_and_a_table_can_be_used_again() {
+        let mut cache = cache(4);
+        let mut first = compute(&mut cache, &[1, 2]);
+        let hits = found(&cache, &[1]);
+        let mut second = BlockTable::default();
+        assert!(cache.allocate(&mut second, &hits, 8));
+        cache.register(&mut second, &chain(&[1, 3]), 8);
+        assert_eq!(cache.index[&BlockHash::root(1)].len(), 1);
+        cache.release(&mut second);
+        assert!(cache.allocate(&mut second, &[], 8));
+        cache.register(&mut second, &chain(&[4, 5]), 8);
+        assert_eq!(found(&cache, &[4, 5]), second.blocks);
+        cache.release(&mut first);
+    }
+
+    #[test]
+    fn without_caching_nothing_is_found() {
+        let mut cache = KvCache::new(4, BLOCK_SIZE, false, false);
+        let _table = compute(&mut cache, &[1, 2]);
+        assert_eq!(found(&cache, &[1]), []);
+    }
+
+    #[test]
+    fn forgetting_is_refused_while_blocks_are_in_use_and_keeps_the_free_order() {
+        let mut cache = cache(3);
+        let mut table = compute(&mut cache, &[1, 2, 3]);
+        assert!(!cache.forget_all());
+        let last = table.blocks[2];
+        cache.release(&mut table);
+        assert!(cache.forget_all());
+        assert_eq!(found(&cache, &[1]), []);
+        let table = compute(&mut cache, &[1]);
+        assert_eq!(table.blocks, [last]);
     }
 }

@@ -34,6 +34,8 @@ struct Block {
 pub(super) struct BlockPool {
     blocks: Vec<Block>,
     free: u32,
+    /// References beyond the first, over all blocks.
+    shared: u64,
 }
 
 impl BlockPool {
@@ -50,12 +52,18 @@ impl BlockPool {
         Self {
             blocks,
             free: total - 1,
+            shared: 0,
         }
     }
 
     /// Blocks in the free queue.
     pub(super) fn free(&self) -> u32 {
         self.free
+    }
+
+    /// References beyond the first, over all blocks.
+    pub(super) fn shared(&self) -> u64 {
+        self.shared
     }
 
     /// Whether nobody holds the block.
@@ -83,6 +91,8 @@ impl BlockPool {
     pub(super) fn share(&mut self, id: BlockId) {
         if self.is_free(id) {
             self.unlink(id);
+        } else {
+            self.shared += 1;
         }
         self.blocks[id.index()].references += 1;
     }
@@ -96,6 +106,7 @@ impl BlockPool {
             .checked_sub(1)
             .expect("KV blocks are released once per reference");
         if block.references > 0 {
+            self.shared -= 1;
             return;
         }
         match front {

@@ -25,7 +25,11 @@ impl Constant {
 
 impl LatencyModel for Constant {
     fn step(&self, shape: &StepShape) -> Fine {
-        Fine::from(if shape.prefills > 0 { self.prefill } else { self.decode })
+        Fine::from(if shape.prefills > 0 {
+            self.prefill
+        } else {
+            self.decode
+        })
     }
 }
 
@@ -51,7 +55,11 @@ impl Run {
     pub(crate) fn new(config: EngineConfig, model: impl LatencyModel + 'static) -> Self {
         let engine = Engine::new(config, Arc::new(model), Policies::fcfs());
         let engine = engine.expect("the settings are in range");
-        Self { engine, events: Vec::new(), aborts: Vec::new() }
+        Self {
+            engine,
+            events: Vec::new(),
+            aborts: Vec::new(),
+        }
     }
 
     pub(crate) fn abort_at(&mut self, at: u64, id: u32) {
@@ -66,7 +74,9 @@ impl Run {
             let arrival = arrivals.peek().map(|request| request.arrival);
             let abort = aborts.peek().map(|&(at, _)| at);
             let wake = self.engine.next_wake();
-            let Some(now) = [arrival, abort, wake].into_iter().flatten().min() else { break };
+            let Some(now) = [arrival, abort, wake].into_iter().flatten().min() else {
+                break;
+            };
             while let Some(request) = arrivals.next_if(|request| request.arrival == now) {
                 self.engine.submit(now, request);
             }
@@ -107,7 +117,10 @@ impl Run {
 }
 
 fn config(scheduling: Scheduling, host: HostCosts) -> EngineConfig {
-    let mut config = EngineConfig { host, ..EngineConfig::default() };
+    let mut config = EngineConfig {
+        host,
+        ..EngineConfig::default()
+    };
     config.scheduler.scheduling = scheduling;
     config
 }
@@ -127,26 +140,39 @@ fn spans(run: &Run) -> Vec<(SimTime, SimTime)> {
 
 #[test]
 fn asynchronously_the_accelerator_never_waits_for_the_host() {
-    let mut run =
-        Run::new(config(Scheduling::Asynchronous, host(1, 1)), Constant::millis(20, 10));
+    let mut run = Run::new(
+        config(Scheduling::Asynchronous, host(1, 1)),
+        Constant::millis(20, 10),
+    );
     run.play(vec![request(0, 0, 100, 3)]);
-    assert_eq!(spans(&run), [(ms(1), ms(21)), (ms(21), ms(31)), (ms(31), ms(41))]);
+    assert_eq!(
+        spans(&run),
+        [(ms(1), ms(21)), (ms(21), ms(31)), (ms(31), ms(41))]
+    );
     assert_eq!(run.tokens(0), [22, 32, 42].map(ms));
 }
 
 #[test]
 fn synchronously_the_host_adds_to_every_step() {
-    let mut run =
-        Run::new(config(Scheduling::Synchronous, host(1, 1)), Constant::millis(20, 10));
+    let mut run = Run::new(
+        config(Scheduling::Synchronous, host(1, 1)),
+        Constant::millis(20, 10),
+    );
     run.play(vec![request(0, 0, 100, 3)]);
-    assert_eq!(spans(&run), [(ms(1), ms(21)), (ms(23), ms(33)), (ms(35), ms(45))]);
+    assert_eq!(
+        spans(&run),
+        [(ms(1), ms(21)), (ms(23), ms(33)), (ms(35), ms(45))]
+    );
     assert_eq!(run.tokens(0), [22, 34, 46].map(ms));
 }
 
 /// With a host slower than the accelerator, a step takes what the host takes.
 #[test]
 fn a_slow_host_sets_the_pace() {
-    let mut run = Run::new(config(Scheduling::Asynchronous, host(5, 4)), Constant::millis(3, 2));
+    let mut run = Run::new(
+        config(Scheduling::Asynchronous, host(5, 4)),
+        Constant::millis(3, 2),
+    );
     run.play(vec![request(0, 0, 100, 4)]);
     assert_eq!(run.tokens(0), [14, 23, 32, 41].map(ms));
 }
@@ -203,7 +229,9 @@ fn synchronously_a_lone_request_takes_the_sum_of_its_terms() {
     let front = host.ingest + host.ingest_per_token * 5000;
     let back = host.deliver_per_sequence + host.deliver;
     let first = SimTime::ZERO + front + (around + prefill) * 3 + back;
-    let tokens: Vec<_> = (0..40).map(|token| first + (around + decode) * token).collect();
+    let tokens: Vec<_> = (0..40)
+        .map(|token| first + (around + decode) * token)
+        .collect();
     assert_eq!(run.tokens(0), tokens);
 }
 
@@ -224,7 +252,10 @@ fn slow_delivery_queues_up() {
     let mut costs = host(0, 0);
     costs.deliver_per_sequence = SimDuration::from_millis(15);
     costs.deliver = SimDuration::from_millis(2);
-    let mut run = Run::new(config(Scheduling::Synchronous, costs), Constant::millis(20, 10));
+    let mut run = Run::new(
+        config(Scheduling::Synchronous, costs),
+        Constant::millis(20, 10),
+    );
     run.play(vec![request(0, 0, 100, 3)]);
     // Outputs leave the core at 20, 30, 40 and take 15 each, then 2 more on their way.
     assert_eq!(run.tokens(0), [37, 52, 67].map(ms));

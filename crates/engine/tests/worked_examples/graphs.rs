@@ -7,7 +7,10 @@ use foretoken_latency_model::StepShape;
 use crate::clock::{Constant, Run, request};
 
 fn config(max_num_seqs: u32, cuda_graphs: CudaGraphs) -> EngineConfig {
-    let mut config = EngineConfig { cuda_graphs, ..EngineConfig::default() };
+    let mut config = EngineConfig {
+        cuda_graphs,
+        ..EngineConfig::default()
+    };
     config.scheduler.max_num_seqs = max_num_seqs;
     config
 }
@@ -61,9 +64,19 @@ fn the_steps_of_a_run_are_reported_as_launched() {
     run.play(requests);
     let launched: Vec<_> = run
         .steps()
-        .map(|step| (step.shape.prefills, step.shape.decodes, step.shape.padded_tokens, step.shape.graph))
+        .map(|step| {
+            (
+                step.shape.prefills,
+                step.shape.decodes,
+                step.shape.padded_tokens,
+                step.shape.graph,
+            )
+        })
         .collect();
-    assert_eq!(launched, [(3, 0, 40, Piecewise), (0, 3, 4, Full), (0, 3, 4, Full)]);
+    assert_eq!(
+        launched,
+        [(3, 0, 40, Piecewise), (0, 3, 4, Full), (0, 3, 4, Full)]
+    );
     let contexts: Vec<_> = run.steps().map(|step| step.shape.decode_context).collect();
     assert_eq!(contexts, [0, 11 + 12 + 13, 12 + 13 + 14]);
 }

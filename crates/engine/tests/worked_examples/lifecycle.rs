@@ -16,7 +16,11 @@ fn a_reset_is_refused_while_blocks_are_in_use() {
     let mut play = Play::new(SETUP);
     play.run(2);
     assert_eq!(play.scheduler.kv().used(), 6);
-    assert!(!play.scheduler.reset_prefix_cache(SimTime::ZERO, ResetRunning::Refuse));
+    assert!(
+        !play
+            .scheduler
+            .reset_prefix_cache(SimTime::ZERO, ResetRunning::Refuse)
+    );
     let row = "2 | a:1 b:1 | 6 | a b / - | - | a b | 6";
     assert_eq!(play.step().as_deref(), Some(row));
 }
@@ -25,8 +29,14 @@ fn a_reset_is_refused_while_blocks_are_in_use() {
 fn a_reset_with_preemption_keeps_the_order_and_leaves_no_hit() {
     let mut play = Play::new(SETUP);
     play.run(2);
-    assert!(play.scheduler.reset_prefix_cache(SimTime::ZERO, ResetRunning::Preempt));
-    assert_eq!((play.scheduler.kv().free(), play.scheduler.running_len()), (10, 0));
+    assert!(
+        play.scheduler
+            .reset_prefix_cache(SimTime::ZERO, ResetRunning::Preempt)
+    );
+    assert_eq!(
+        (play.scheduler.kv().free(), play.scheduler.running_len()),
+        (10, 0)
+    );
     let row = "2 | a:10 b:10 | 6 | a b / - | ~a ~b | a b | 6";
     assert_eq!(play.step().as_deref(), Some(row));
 }
@@ -37,7 +47,10 @@ fn a_reset_with_preemption_keeps_the_order_and_leaves_no_hit() {
 fn asynchronously_a_reset_throws_the_tokens_in_flight_away() {
     let mut play = Play::new(&SETUP.replace("seqs 4", "seqs 4, asynchronous"));
     play.run(2);
-    assert!(play.scheduler.reset_prefix_cache(SimTime::ZERO, ResetRunning::Preempt));
+    assert!(
+        play.scheduler
+            .reset_prefix_cache(SimTime::ZERO, ResetRunning::Preempt)
+    );
     let expected = [
         // One output of each is known; the second is in flight and is lost.
         "2 | a:9 b:9 | 6 | a b / - | ~a ~b | - (1) | 6",

@@ -236,3 +236,26 @@ fn asynchronously_a_victim_passed_over_costs_the_next_its_turn() {
         ",
     );
 }
+
+/// A request behind the needy one uses the budget that the victim gave back: c computes six tokens
+/// in step 4, not five.
+#[test]
+fn the_budget_of_a_victim_goes_to_those_behind() {
+    check(
+        "
+        usable 6, budget 7, seqs 4, threshold 6, priority, caching off
+        a: step 0, A[9], 4 out, priority 9
+        b: step 2, B[8], 2 out, priority 0
+        c: step 2, C[12], 1 out, priority 1
+        --
+        0 | a:6         | 2 | a / -     | +a | -        | 2
+        1 | a:3         | 3 | a / -     | -  | a        | 3
+        2 | a:1 b:6     | 5 | a b / c   | +b | a        | 5
+        3 | a:1 b:2 c:4 | 6 | a b c / - | +c | a b      | 6
+        4 | b:1 c:6     | 6 | b c / a   | !a | b=length | 3
+        5 | c:2 a:5     | 5 | c a / -   | ~a | c=length | 2
+        6 | a:6         | 3 | a / -     | -  | -        | 3
+        7 | a:1         | 3 | a / -     | -  | a=length | 0
+        ",
+    );
+}

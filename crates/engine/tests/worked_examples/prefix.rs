@@ -222,3 +222,20 @@ fn a_hit_renews_a_block() {
         ",
     );
 }
+
+/// Asynchronously a block is found only once its tokens are known: b comes in the very step that
+/// computes the token which completes it.
+#[test]
+fn asynchronously_a_block_waits_for_its_last_token_to_be_known() {
+    check(
+        "
+        usable 40, budget 64, seqs 4, asynchronous
+        a: step 0, A[3], 2 out
+        b: step 1, A[3]+out(a)[1]+B[1], 1 out
+        --
+        0 | a:3     | 1 | a / -   | +a | - (-)                 | 1
+        1 | a:1 b:5 | 3 | a b / - | +b | a (0)                 | 3
+        2 | -       | 3 | a b / - | -  | a=length b=length (1) | 0
+        ",
+    );
+}

@@ -3,7 +3,7 @@
 use foretoken_engine::{EngineConfig, EngineError, Policies, Scheduling};
 use foretoken_workload::{FinishReason, Lifecycle, RejectReason, RequestId};
 
-use crate::clock::{Constant, Run, request, ms};
+use crate::clock::{Constant, Run, ms, request};
 
 fn small(scheduling: Scheduling) -> EngineConfig {
     let mut config = EngineConfig::default();
@@ -17,9 +17,16 @@ fn small(scheduling: Scheduling) -> EngineConfig {
 #[test]
 fn a_prompt_as_long_as_the_longest_sequence_is_refused() {
     let mut run = Run::new(small(Scheduling::Synchronous), Constant::millis(20, 10));
-    run.play(vec![request(0, 0, 32, 1), request(1, 0, 31, 5), request(2, 0, 40, 1)]);
+    run.play(vec![
+        request(0, 0, 32, 1),
+        request(1, 0, 31, 5),
+        request(2, 0, 40, 1),
+    ]);
     let rejected = |prompt_tokens| Lifecycle::Rejected {
-        reason: RejectReason::PromptTooLong { prompt_tokens, max_model_len: 32 },
+        reason: RejectReason::PromptTooLong {
+            prompt_tokens,
+            max_model_len: 32,
+        },
     };
     assert_eq!(run.of(0), [(ms(0), rejected(32))]);
     assert_eq!(run.of(2), [(ms(0), rejected(40))]);
@@ -37,7 +44,17 @@ fn a_sequence_that_the_pool_never_holds_cannot_come_up() {
         Policies::fcfs(),
     )
     .expect_err("seven blocks hold 28 tokens");
-    assert!(matches!(error, EngineError::PoolTooSmall { needed: 8, longest: 28, .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            EngineError::PoolTooSmall {
+                needed: 8,
+                longest: 28,
+                ..
+            }
+        ),
+        "{error}"
+    );
 }
 
 #[test]
@@ -45,7 +62,9 @@ fn without_chunking_the_budget_must_hold_the_longest_sequence() {
     let mut config = small(Scheduling::Synchronous);
     config.scheduler.chunked_prefill = false;
     config.scheduler.max_num_batched_tokens = 31;
-    let error = config.check().expect_err("a prompt of 31 and an output could never be resumed");
+    let error = config
+        .check()
+        .expect_err("a prompt of 31 and an output could never be resumed");
     assert_eq!(
         error.to_string(),
         "max_num_batched_tokens is 31: allowed is max_model_len or more while chunked prefill is off"
@@ -61,7 +80,10 @@ fn an_empty_step_with_requests_left_is_followed_by_a_pause() {
     // The first: prefill to 20, decode to 30. The second needs five of eight blocks: it is planned
     // when the output of the decode is applied at 30, and a pause later.
     assert_eq!(run.tokens(0), [ms(20), ms(30)]);
-    assert_eq!(run.of(1)[0], (ms(31), Lifecycle::Scheduled { cached_tokens: 0 }));
+    assert_eq!(
+        run.of(1)[0],
+        (ms(31), Lifecycle::Scheduled { cached_tokens: 0 })
+    );
     assert_eq!(run.tokens(1), [ms(51)]);
 }
 
@@ -70,7 +92,10 @@ fn an_empty_step_with_requests_left_is_followed_by_a_pause() {
 fn synchronously_a_freed_block_is_used_by_the_next_step() {
     let mut run = Run::new(small(Scheduling::Synchronous), Constant::millis(20, 10));
     run.play(vec![request(0, 0, 20, 2), request(1, 0, 20, 1)]);
-    assert_eq!(run.of(1)[0], (ms(30), Lifecycle::Scheduled { cached_tokens: 0 }));
+    assert_eq!(
+        run.of(1)[0],
+        (ms(30), Lifecycle::Scheduled { cached_tokens: 0 })
+    );
 }
 
 /// While batch k-1 runs, batch k is planned already: an arrival goes into batch k+1.
@@ -80,7 +105,10 @@ fn an_arrival_waits_for_the_running_and_the_queued_batch() {
     run.play(vec![request(0, 0, 4, 9), request(1, 45, 4, 1)]);
     // Steps end at 20, 30, 40, 50, 60. At 45 the step to 50 runs and the one to 60 is queued; the
     // next one is planned at 50 and starts at 60.
-    assert_eq!(run.of(1)[0], (ms(50), Lifecycle::Scheduled { cached_tokens: 0 }));
+    assert_eq!(
+        run.of(1)[0],
+        (ms(50), Lifecycle::Scheduled { cached_tokens: 0 })
+    );
     assert_eq!(run.tokens(1), [ms(80)]);
 
     let mut run = Run::new(small(Scheduling::Synchronous), Constant::millis(20, 10));
@@ -103,7 +131,9 @@ fn an_abort_is_noticed_before_the_output_of_the_running_step_is_applied() {
         let mut run = Run::new(small(scheduling), Constant::millis(20, 10));
         run.abort_at(25, 0);
         run.play(vec![request(0, 0, 4, 9)]);
-        let aborted = Lifecycle::Finished { reason: FinishReason::Abort };
+        let aborted = Lifecycle::Finished {
+            reason: FinishReason::Abort,
+        };
         // The token at 20 was delivered; the one at 30 is not.
         assert_eq!(run.tokens(0), [ms(20)]);
         assert_eq!(run.of(0).last(), Some(&(ms(30), aborted)));
@@ -120,7 +150,9 @@ fn an_abort_of_a_request_in_the_front_end_is_reported_and_it_never_runs() {
     run.abort_at(1, 0);
     run.abort_at(2, 7);
     run.play(vec![request(0, 0, 4, 9)]);
-    let aborted = Lifecycle::Finished { reason: FinishReason::Abort };
+    let aborted = Lifecycle::Finished {
+        reason: FinishReason::Abort,
+    };
     assert_eq!(run.of(0), [(ms(1), aborted)]);
     assert_eq!(run.steps().count(), 0);
 }
@@ -132,7 +164,10 @@ fn stats_count_the_front_end_as_waiting() {
     let mut run = Run::new(config, Constant::millis(20, 10));
     run.engine.submit(ms(0), request(0, 0, 5, 3));
     let stats = run.engine.stats();
-    assert_eq!((stats.running, stats.waiting, stats.kv_used, stats.kv_total), (0, 1, 0, 8));
+    assert_eq!(
+        (stats.running, stats.waiting, stats.kv_used, stats.kv_total),
+        (0, 1, 0, 8)
+    );
     run.engine.advance(ms(5), &mut |_| {});
     let stats = run.engine.stats();
     assert_eq!((stats.running, stats.waiting, stats.kv_used), (1, 0, 2));

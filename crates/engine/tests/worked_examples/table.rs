@@ -35,12 +35,21 @@ pub(crate) struct Play {
 
 /// Plays a scenario to its end and compares the rows.
 pub(crate) fn check(text: &str) {
-    let (setup, rows) = text.split_once("--\n").expect("a rule stands before the rows");
-    let expected: Vec<String> =
-        rows.lines().map(squeeze).filter(|row| !row.is_empty()).collect();
+    let (setup, rows) = text
+        .split_once("--\n")
+        .expect("a rule stands before the rows");
+    let expected: Vec<String> = rows
+        .lines()
+        .map(squeeze)
+        .filter(|row| !row.is_empty())
+        .collect();
     let actual = Play::new(setup).run(STEPS);
     let show = |rows: &[String]| rows.join("\n");
-    assert_eq!(show(&actual), show(&expected), "played (left) and expected (right) rows differ");
+    assert_eq!(
+        show(&actual),
+        show(&expected),
+        "played (left) and expected (right) rows differ"
+    );
 }
 
 impl Play {
@@ -68,31 +77,35 @@ impl Play {
     }
 
     fn read_request(&mut self, line: &str) {
-        let (name, rest) = line.split_once(':').expect("a request starts with its name");
+        let (name, rest) = line
+            .split_once(':')
+            .expect("a request starts with its name");
         let id = id(name);
-        let (mut step, mut prompt, mut output, mut stop) = (0, None, 1, None);
+        let (mut arrives, mut prompt, mut output, mut stop) = (0, None, 1, None);
         let (mut arrival, mut priority, mut salt) = (0, 0, None);
         for field in rest.split(',').map(str::trim) {
             match field.split_once(' ') {
-                Some(("step", value)) => step = number(value),
+                Some(("step", value)) => arrives = number(value),
                 Some((value, "out")) => output = number32(value),
                 Some(("eos", value)) => stop = Some(number32(value)),
                 Some(("time", value)) => arrival = number(value),
-                Some(("priority", value)) => priority = i32::try_from(number(value)).expect("small"),
+                Some(("priority", value)) => priority = value.trim().parse().expect("a number"),
                 Some(("salt", value)) => salt = Some(number(value)),
                 Some(("abort", value)) => self.aborts.push((number(value), id)),
                 Some(_) => panic!("unknown field of a request: {field}"),
                 None => prompt = Some(Prompt::new(field.split('+').map(segment))),
             }
         }
-        let prompt = prompt.expect("a request has a prompt").expect("prompts are not empty");
+        let prompt = prompt
+            .expect("a request has a prompt")
+            .expect("prompts are not empty");
         let mut request = Request::new(id, SimTime::from_nanos(arrival), prompt, output);
         if let Some(stop) = stop {
             request = request.stopping(stop, output);
         }
         request.priority = Priority::new(priority);
         request.cache_salt = salt;
-        self.arrivals.push((step, request));
+        self.arrivals.push((arrives, request));
     }
 
     /// One iteration of the engine loop.
@@ -108,8 +121,10 @@ impl Play {
         }
         let plan = self.scheduler.schedule(now);
         let state = self.state();
-        let scheduled =
-            plan.entries.iter().map(|entry| format!("{}:{}", name(entry.request), entry.tokens));
+        let scheduled = plan
+            .entries
+            .iter()
+            .map(|entry| format!("{}:{}", name(entry.request), entry.tokens));
         let scheduled = list(scheduled);
         let events = events(&plan);
         let executed = !plan.is_empty();
@@ -135,7 +150,10 @@ impl Play {
     }
 
     fn apply(&mut self) -> (String, u64) {
-        let (of, plan) = self.in_flight.pop_front().expect("a batch was planned just now");
+        let (of, plan) = self
+            .in_flight
+            .pop_front()
+            .expect("a batch was planned just now");
         let mut outputs = Vec::new();
         self.scheduler.apply(plan, |output| {
             let mut text = name(output.request).to_string();
@@ -187,7 +205,9 @@ fn settings(line: &str) -> (SchedulerConfig, Policies) {
 
 /// `A[8]`: the first eight tokens of text A; `out(a)[7]`: of the output of request a.
 fn segment(text: &str) -> Segment {
-    let (content, len) = text.split_once('[').expect("a piece of a prompt has a length");
+    let (content, len) = text
+        .split_once('[')
+        .expect("a piece of a prompt has a length");
     let len = number32(len.trim_end_matches(']'));
     let content = match content.strip_prefix("out(") {
         Some(request) => ContentId::output_of(id(request.trim_end_matches(')'))),
@@ -205,12 +225,21 @@ fn events(plan: &StepPlan) -> String {
         }
         text
     });
-    list(plan.preempted.iter().map(|&id| format!("!{}", name(id))).chain(admitted))
+    list(
+        plan.preempted
+            .iter()
+            .map(|&id| format!("!{}", name(id)))
+            .chain(admitted),
+    )
 }
 
 fn list(items: impl Iterator<Item = String>) -> String {
     let items: Vec<String> = items.collect();
-    if items.is_empty() { "-".to_owned() } else { items.join(" ") }
+    if items.is_empty() {
+        "-".to_owned()
+    } else {
+        items.join(" ")
+    }
 }
 
 fn squeeze(row: &str) -> String {

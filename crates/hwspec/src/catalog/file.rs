@@ -18,6 +18,7 @@ pub(super) struct RawModel {
     /// A model of equal shape, listed before.
     pub(super) like: Option<String>,
     pub(super) quantization_config: Option<Value>,
+    pub(super) generation_config: Option<Value>,
 }
 
 /// A file of accelerators.

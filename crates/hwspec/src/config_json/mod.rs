@@ -8,6 +8,7 @@
 
 mod families;
 mod fields;
+mod generation;
 mod pattern;
 mod quantization;
 mod vision;
@@ -90,6 +91,7 @@ impl ModelSpec {
             max_position: shape.max_position,
             layers: families::group(shape.layers),
             formats,
+            sampling: generation::sampling(&outer)?,
             extra_parameters,
             vision,
         })

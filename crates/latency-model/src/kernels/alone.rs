@@ -75,7 +75,7 @@ impl GemmCurve {
 impl DecodeAttentionCurve {
     /// Time of `batch` decodes that attend to `context` tokens together.
     pub fn time(&self, gpu: &GpuSpec, heads: Heads, batch: u32, context: u64) -> Fine {
-        Decode::new(&heads.shard(), gpu, self).time(batch, context, true)
+        Decode::new(&heads.shard(), gpu, self, Share::ONE).time(batch, context, 0, true)
     }
 }
 

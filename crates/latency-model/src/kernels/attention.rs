@@ -27,6 +27,9 @@ pub(super) struct Decode {
     per_sequence: f64,
     /// A token of context, on a full device.
     per_context: f64,
+    /// Share of that which a token saves if another sequence of the batch has read it before: it
+    /// comes from the L2 cache.
+    shared_saving: f64,
     /// Sequences that fill the device.
     fill: f64,
     /// Sequences that a smaller batch counts as.
@@ -55,7 +58,18 @@ struct IdealCosts {
 }
 
 impl Decode {
-    pub(super) fn new(shard: &AttentionShard, gpu: &GpuSpec, curve: &DecodeAttentionCurve) -> Self {
+    /// A token read by another sequence before costs the share `shared` of one that is not. Windows
+    /// have left common prefixes behind, so that nothing is shared there.
+    pub(super) fn new(
+        shard: &AttentionShard,
+        gpu: &GpuSpec,
+        curve: &DecodeAttentionCurve,
+        shared: Share,
+    ) -> Self {
+        let shared_saving = match shard.window {
+            None => 1.0 - shared.get(),
+            Some(_) => 0.0,
+        };
         let peaks = Peaks::new(gpu);
         let cached = shard.kv_bytes / (peaks.bandwidth * curve.memory.get());
         let compute = shard.decode_flops / (peaks.bf16 * curve.compute.get());
@@ -64,22 +78,33 @@ impl Decode {
             per_sequence: curve.granule.get() * cached
                 + curve.own.get() * shard.io_bytes / peaks.bandwidth,
             per_context: cached.max(compute),
+            shared_saving,
             fill: curve.fill.get() / shard.kv_heads,
             split: curve.split.get().max(1.0),
         }
     }
 
-    /// Time for each token of context of `sequences` decodes.
-    fn slope(&self, sequences: u32) -> Fine {
+    /// Nanoseconds for each token of context of `sequences` decodes.
+    fn per_token(&self, sequences: u32) -> f64 {
         let lack = self.fill / f64::from(sequences).max(self.split);
-        fine(self.per_context * Blend::Four.max(1.0, lack))
+        self.per_context * Blend::Four.max(1.0, lack)
     }
 
-    /// Time of `sequences` decodes that attend to `context` tokens together.
-    pub(super) fn time(&self, sequences: u32, context: u64, launch: bool) -> Fine {
+    /// The same as it is added up.
+    fn slope(&self, sequences: u32) -> Fine {
+        fine(self.per_token(sequences))
+    }
+
+    /// Time of `sequences` decodes that attend to `context` tokens together, `shared` of which
+    /// another sequence has read before.
+    pub(super) fn time(&self, sequences: u32, context: u64, shared: u64, launch: bool) -> Fine {
         let launch = if launch { self.launch } else { 0.0 };
+        // Rounded down against the slope, so that the difference never turns negative.
+        let saving =
+            fine(self.per_token(sequences) * self.shared_saving).min(self.slope(sequences));
         fine(launch + f64::from(sequences) * self.per_sequence)
             + self.slope(sequences) * u128::from(context)
+            - saving * u128::from(shared.min(context))
     }
 }
 
@@ -127,12 +152,13 @@ impl Attention {
         shard: AttentionShard,
         gpu: &GpuSpec,
         lineage: &Lineage<'_>,
+        shared: Share,
     ) -> Result<Self, LatencyError> {
         let peaks = Peaks::new(gpu);
         let (decode, _) = lineage.find("decode-attention", |k| k.decode_attention.as_ref())?;
         let (prefill, _) = lineage.find("prefill-attention", |k| k.prefill_attention.as_ref())?;
         Ok(Self {
-            decode: Decode::new(&shard, gpu, decode),
+            decode: Decode::new(&shard, gpu, decode, shared),
             prefill: Prefill::new(&shard, gpu, decode.memory, prefill),
             ideal: IdealCosts {
                 context_compute: shard.decode_flops / peaks.bf16,
@@ -147,13 +173,14 @@ impl Attention {
     pub(super) fn visit(&self, shape: &StepShape, count: u32, sink: &mut impl Sink) {
         if shape.decodes > 0 {
             let context = self.shard.decode_context(shape);
+            let shared = self.shard.decode_shared(shape);
             // A mixed batch is one kernel, whose launch the prefill part below carries.
             let time = self
                 .decode
-                .time(shape.decodes, context, shape.prefills == 0);
+                .time(shape.decodes, context, shared, shape.prefills == 0);
             let ideal = Ideal {
                 compute: self.ideal.context_compute * context as f64,
-                memory: self.ideal.kv * context as f64,
+                memory: self.ideal.kv * (context - shared) as f64,
             };
             sink.add(Part::DecodeAttention, time, ideal, count);
         }

@@ -116,7 +116,12 @@ impl KernelPhysics {
             Ok(Group {
                 count: layer.count,
                 linears: linears.collect::<Result<_, _>>()?,
-                attention: Attention::new(layer.attention, gpu, &lineage)?,
+                attention: Attention::new(
+                    layer.attention,
+                    gpu,
+                    &lineage,
+                    runtime.shared_context_cost,
+                )?,
                 experts: experts
                     .map(|experts| Experts::new(experts, gpu, &lineage, runtime.routing_skew))
                     .transpose()?,
@@ -128,7 +133,8 @@ impl KernelPhysics {
         let groups = groups.collect::<Result<_, LatencyError>>()?;
         // The sampler reads all devices' logits in 32 bits.
         let logits = shard.vocabulary * f64::from(shard.degree);
-        let passes = 8.0 * logits * runtime.step.logit_passes.get();
+        let passes = runtime.step.passes(model.sampling);
+        let passes = 8.0 * logits * passes;
         Ok(Self {
             groups,
             head: Linear::new(&shard.head, gpu, &lineage)?,
@@ -172,7 +178,7 @@ impl KernelPhysics {
             }
             group.attention.visit(shape, count, sink);
             if let Some(experts) = &group.experts {
-                experts.visit(rows, count, sink);
+                experts.visit(shape.tokens(), rows, count, sink);
             }
         }
         self.all_reduce

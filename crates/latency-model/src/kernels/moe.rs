@@ -99,12 +99,14 @@ impl Experts {
         })
     }
 
-    pub(super) fn visit(&self, rows: u64, count: u32, sink: &mut impl Sink) {
-        if rows == 0 {
+    /// `tokens` of the step on `rows` padded rows: rows of padding are computed, but all alike, so
+    /// that they touch no experts to speak of.
+    pub(super) fn visit(&self, tokens: u64, rows: u64, count: u32, sink: &mut impl Sink) {
+        if tokens == 0 {
             return;
         }
         let routed = rows as f64 * self.per_token;
-        let touched = self.routing.touched(rows);
+        let touched = self.routing.touched(tokens);
         let time = self.curve.time(routed, touched);
         let time = self
             .plain

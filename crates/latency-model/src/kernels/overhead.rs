@@ -2,12 +2,13 @@
 
 use std::sync::OnceLock;
 
+use foretoken_hwspec::Sampling;
 use serde::{Deserialize, Serialize};
 
 use crate::error::LatencyError;
 use crate::fine::Fine;
 use crate::host::HostCosts;
-use crate::number::Amount;
+use crate::number::{Amount, Share};
 use crate::part::fine;
 use crate::shape::{GraphMode, StepShape};
 
@@ -25,6 +26,9 @@ pub struct RuntimeParameters {
     /// balanced, 1 to 1.2 was seen in real traffic.
     #[serde(default)]
     pub routing_skew: Amount,
+    /// What a decode pays for a token of context that another sequence of the batch has read
+    /// before, as a share of reading it from memory: the price of the L2 cache.
+    pub shared_context_cost: Share,
 }
 
 /// Costs of a step beside its kernels.
@@ -37,10 +41,13 @@ pub struct StepOverheads {
     pub per_layer_us: Amount,
     /// Each sequence: its part of inputs and sampling.
     pub per_sequence_us: Amount,
-    /// A step that mixes prefill and decode.
-    pub mixed_us: Amount,
+    /// A step that mixes prefill and decode, for each layer: its attention runs outside the captured
+    /// graph, in kernels made for prefill.
+    pub mixed_per_layer_us: Amount,
     /// Passes over the logits, as a multiple of reading and writing them once in 32 bits.
     pub logit_passes: Amount,
+    /// The same, besides, for models that truncate by top-k or top-p: the vocabulary is sorted.
+    pub truncation_passes: Amount,
     /// Launching a layer whose attention is outside the captured graph. A step cannot be shorter
     /// than its launches, but they cost nothing while the device is behind.
     pub piecewise_launch_per_layer_us: Amount,
@@ -77,7 +84,7 @@ impl StepOverheads {
     /// The part that does not depend on the model's kernels.
     pub(super) fn fixed(&self, shape: &StepShape, depth: u32) -> Fine {
         let mixed = if shape.is_mixed() {
-            self.mixed_us.get()
+            self.mixed_per_layer_us.get() * f64::from(depth)
         } else {
             0.0
         };
@@ -86,6 +93,15 @@ impl StepOverheads {
             + self.per_sequence_us.get() * f64::from(shape.sequences())
             + mixed;
         fine(micros * 1e3)
+    }
+
+    /// Passes over the logits of a model that asks to be sampled so.
+    pub(super) fn passes(&self, sampling: Sampling) -> f64 {
+        let truncation = match sampling {
+            Sampling::Truncated => self.truncation_passes.get(),
+            _ => 0.0,
+        };
+        self.logit_passes.get() + truncation
     }
 
     /// How long the host is busy launching the step.
@@ -110,9 +126,9 @@ mod tests {
 
     #[test]
     fn a_misspelt_key_is_refused() {
-        let text = BUILTIN.replace("mixed-us", "mixed-su");
+        let text = BUILTIN.replace("mixed-per-layer-us", "mixed-per-layer-su");
         let error = RuntimeParameters::from_toml_str(&text).expect_err("unknown key");
-        assert!(error.to_string().contains("mixed-su"), "{error}");
+        assert!(error.to_string().contains("mixed-per-layer-su"), "{error}");
     }
 
     #[test]

@@ -1,0 +1,5 @@
+//! The command as its users call it: arguments in, tables or JSON out, mistakes by name.
+
+mod bad_input;
+mod commands;
+mod support;
