@@ -49,6 +49,19 @@ pub enum Error {
         /// What would be right.
         allowed: String,
     },
+    /// An engine works on and on without serving anybody.
+    #[error(
+        "engine {engine} is stuck at {at}: {wakes} steps without an output token; its queue order and preemption \
+         policy take the same blocks back and forth, or its KV cache is too small for them"
+    )]
+    Stuck {
+        /// Number of the engine.
+        engine: u32,
+        /// The simulated time.
+        at: foretoken_des_kernel::SimTime,
+        /// Steps without an output token.
+        wakes: u64,
+    },
     /// A file of measured experiments that cannot be read.
     #[error("experiment {experiment}: {problem}")]
     Experiment {

@@ -26,6 +26,10 @@ enum Phase {
     Wake,
 }
 
+/// Steps without an output token after which an engine counts as stuck; a prompt of a million tokens
+/// in chunks of one takes fewer.
+const FRUITLESS_WAKES: u64 = 1 << 21;
+
 pub(crate) struct World<S> {
     workload: Box<dyn Workload>,
     next: Option<Request>,
@@ -41,6 +45,8 @@ pub(crate) struct World<S> {
 
 struct Instance {
     engine: Engine,
+    /// Wake-ups since it last served anybody.
+    fruitless: u64,
     asked: Generation,
     /// The wake-up that is on its way.
     wake: Option<SimTime>,
@@ -65,6 +71,7 @@ impl<S: MetricSink> World<S> {
             .map(|(instance, engine)| Instance {
                 level: level(instance, &engine),
                 engine,
+                fruitless: 0,
                 asked: Generation::default(),
                 wake: None,
             })
@@ -158,10 +165,17 @@ impl<S: MetricSink> World<S> {
             return;
         }
         instance.wake = None;
+        instance.fruitless += 1;
         let number = instance.level.instance;
         let (sink, router) = (&mut self.sink, &mut self.router);
         instance.engine.advance(cx.now(), &mut |event| match event {
             EngineEvent::Request(occurrence) => {
+                if matches!(
+                    occurrence.what,
+                    Lifecycle::Tokens { .. } | Lifecycle::Finished { .. }
+                ) {
+                    instance.fruitless = 0;
+                }
                 router.observe(&occurrence);
                 sink.on_occurrence(&occurrence);
             }
@@ -174,6 +188,14 @@ impl<S: MetricSink> World<S> {
             }),
             _ => {}
         });
+        if instance.fruitless > FRUITLESS_WAKES {
+            self.failure = Some(Error::Stuck {
+                engine: number,
+                at: cx.now(),
+                wakes: instance.fruitless,
+            });
+            return;
+        }
         self.settle(index, cx);
     }
 

@@ -1,5 +1,6 @@
 //! What commands print: results on standard output, everything else on standard error.
 
+use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -18,17 +19,25 @@ impl JsonOutput {
     /// Prints `table` for people, writes `value` for machines where that was asked for.
     pub(crate) fn emit(&self, value: &impl Serialize, table: &str) -> Result<(), Failure> {
         let Some(path) = &self.json else {
-            println!("{table}");
-            return Ok(());
+            return print(table);
         };
-        let mut text =
+        let text =
             serde_json::to_string_pretty(value).expect("results are plain data with string keys");
-        text.push('\n');
         if path.as_os_str() == "-" {
-            print!("{text}");
-            return Ok(());
+            return print(&text);
         }
-        println!("{table}");
-        write(path, &text)
+        print(table)?;
+        write(path, &(text + "\n"))
+    }
+}
+
+/// Prints to standard output. A reader that has seen enough (`| head`) is no failure.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    match writeln!(std::io::stdout(), "{text}") {
+        Err(source) if source.kind() != ErrorKind::BrokenPipe => Err(Failure::Write {
+            path: "standard output".into(),
+            source,
+        }),
+        _ => Ok(()),
     }
 }

@@ -20,7 +20,7 @@ pub enum EngineError {
     /// The KV pool cannot hold one request of the maximum length, which vLLM refuses to start with.
     #[error(
         "num_gpu_blocks is {num_gpu_blocks}: one request of max_model_len {max_model_len} needs {needed} blocks \
-         of {block_size} tokens besides the null block; allowed is more KV memory or a max_model_len of at most {longest}"
+         of {block_size} tokens; allowed is more KV memory or a max_model_len of at most {longest}"
     )]
     PoolTooSmall {
         /// Blocks of the pool, the null block included.
@@ -284,7 +284,8 @@ impl EngineConfig {
             ));
         }
         let needed = scheduler.max_model_len.div_ceil(scheduler.block_size);
-        if needed > scheduler.usable_blocks() {
+        // The check of vLLM counts the null block as if it could be used.
+        if needed > scheduler.num_gpu_blocks {
             return Err(EngineError::PoolTooSmall {
                 num_gpu_blocks: scheduler.num_gpu_blocks,
                 block_size: scheduler.block_size,

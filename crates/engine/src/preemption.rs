@@ -29,6 +29,10 @@ pub struct RunningView {
 /// order of admission; the needy sequence is `running[needy]`, and may be the victim itself. An
 /// answer outside the list ends the run with a panic that names the policy's contract.
 ///
+/// A policy must not let two sequences take each other's blocks for ever: prefer victims that the
+/// queue order would not put back in front of the one that was served. [`LeastUrgent`] can do so
+/// where two requests of equal priority arrive at the very same instant, as vLLM 0.15.1 can.
+///
 /// ```
 /// use foretoken_engine::{PreemptionPolicy, RunningView};
 ///

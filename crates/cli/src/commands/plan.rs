@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::commands::Extras;
 use crate::commands::deployment::DeploymentFlags;
 use crate::failure::Failure;
-use crate::output::JsonOutput;
+use crate::output::{JsonOutput, print};
 
 /// Plan the memory of a deployment: weights, reserve, KV blocks
 #[derive(Debug, Args)]
@@ -39,8 +39,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let resolved =
         deployment.resolve(&arguments.extras.catalog()?, &arguments.extras.physics()?)?;
     let Some(memory) = resolved.memory else {
-        println!("the model does not fit; num-gpu-blocks-override takes the place of a plan");
-        return Ok(());
+        return print("the model does not fit; num-gpu-blocks-override takes the place of a plan");
     };
     let plan = Plan {
         model: resolved.model.name,

@@ -19,8 +19,9 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     match run(&path) {
-        Ok(0) => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
+        Ok(Tally { senseless: 1.., .. }) => ExitCode::from(2),
+        Ok(Tally { failed: 1.., .. }) => ExitCode::FAILURE,
+        Ok(_) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("{path}: {message}");
             ExitCode::from(2)
@@ -28,28 +29,43 @@ fn main() -> ExitCode {
     }
 }
 
-/// Replays all scenarios of a file and says how many failed.
-fn run(path: &str) -> Result<usize, String> {
+/// How the scenarios of a file fared.
+#[derive(Default)]
+struct Tally {
+    passed: usize,
+    failed: usize,
+    /// Those of the failed that cannot be replayed at all.
+    senseless: usize,
+    unsupported: usize,
+}
+
+/// Replays all scenarios of a file.
+fn run(path: &str) -> Result<Tally, String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
     let file: GoldenFile = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-    let (mut passed, mut failed, mut unsupported) = (0, 0, 0);
+    let mut tally = Tally::default();
     for scenario in file.scenarios.iter().chain(&file.worked_scenarios) {
         if let Some(reason) = scenario.unsupported() {
-            unsupported += 1;
+            tally.unsupported += 1;
             println!("unsupported {}: {reason}", scenario.id);
             continue;
         }
-        match replay(scenario)? {
-            Ok(()) => passed += 1,
-            Err(mismatch) => {
-                failed += 1;
+        match replay(scenario) {
+            Ok(Ok(())) => tally.passed += 1,
+            Ok(Err(mismatch)) => {
+                tally.failed += 1;
                 print_mismatch(scenario, &mismatch);
+            }
+            Err(problem) => {
+                tally.failed += 1;
+                tally.senseless += 1;
+                println!("FAILED {}: {problem}", scenario.id);
             }
         }
     }
-    println!("{unsupported} unsupported");
-    println!("{passed} passed, {failed} failed");
-    Ok(failed)
+    println!("{} unsupported", tally.unsupported);
+    println!("{} passed, {} failed", tally.passed, tally.failed);
+    Ok(tally)
 }
 
 fn print_mismatch(scenario: &Scenario, mismatch: &Mismatch) {

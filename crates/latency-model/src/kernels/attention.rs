@@ -58,16 +58,16 @@ struct IdealCosts {
 }
 
 impl Decode {
-    /// A token read by another sequence before costs the share `shared` of one that is not. Windows
+    /// A token read by another sequence before costs the share `reread` of one that is not. Windows
     /// have left common prefixes behind, so that nothing is shared there.
     pub(super) fn new(
         shard: &AttentionShard,
         gpu: &GpuSpec,
         curve: &DecodeAttentionCurve,
-        shared: Share,
+        reread: Share,
     ) -> Self {
         let shared_saving = match shard.window {
-            None => 1.0 - shared.get(),
+            None => 1.0 - reread.get(),
             Some(_) => 0.0,
         };
         let peaks = Peaks::new(gpu);
@@ -152,13 +152,13 @@ impl Attention {
         shard: AttentionShard,
         gpu: &GpuSpec,
         lineage: &Lineage<'_>,
-        shared: Share,
+        reread: Share,
     ) -> Result<Self, LatencyError> {
         let peaks = Peaks::new(gpu);
         let (decode, _) = lineage.find("decode-attention", |k| k.decode_attention.as_ref())?;
         let (prefill, _) = lineage.find("prefill-attention", |k| k.prefill_attention.as_ref())?;
         Ok(Self {
-            decode: Decode::new(&shard, gpu, decode, shared),
+            decode: Decode::new(&shard, gpu, decode, reread),
             prefill: Prefill::new(&shard, gpu, decode.memory, prefill),
             ideal: IdealCosts {
                 context_compute: shard.decode_flops / peaks.bf16,
