@@ -18,7 +18,7 @@ use crate::simulation::Simulation;
 /// let scenario: Scenario = serde_json::from_str(r#"{
 ///     "deployment": { "model": "Qwen/Qwen2.5-7B-Instruct", "gpu": "H100" },
 ///     "workload": { "synthetic": {
-///         "arrivals": { "poisson": { "rate": 4 } }, "requests": 100,
+///         "arrivals": { "poisson": { "rate-rps": 4 } }, "requests": 100,
 ///         "prompt-tokens": { "constant": { "tokens": 500 } },
 ///         "output-tokens": { "constant": { "tokens": 100 } }
 ///     } },

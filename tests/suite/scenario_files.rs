@@ -61,7 +61,7 @@ fn unknown_keys_are_refused_by_name_at_every_level() {
         ("max-model-len:", "max-model-length:"),
         ("synthetic:", "synthetik:"),
         ("arrivals:", "arrival:"),
-        ("rate:", "rate-rps:"),
+        ("rate-rps:", "rate:"),
         ("requests:", "request:"),
         ("std:", "sigma:"),
         ("seed:", "sead:"),
@@ -79,7 +79,7 @@ fn unknown_keys_are_refused_by_name_at_every_level() {
 
 #[test]
 fn a_mistake_names_its_line() {
-    let text = example(EXAMPLES[0]).replace("rate: 12", "rate: -12");
+    let text = example(EXAMPLES[0]).replace("rate-rps: 12", "rate-rps: -12");
     let error = from_yaml(&text).expect_err("a negative rate");
     assert!(error.contains("rate is -12"), "{error}");
     assert!(error.contains("line"), "{error}");
@@ -134,7 +134,7 @@ fn a_scenario_in_code_is_the_one_in_the_file() {
         "deployment: { model: Qwen/Qwen2.5-7B-Instruct, gpu: H100 }
 workload:
   synthetic:
-    arrivals: { poisson: { rate: 4 } }
+    arrivals: { poisson: { rate-rps: 4 } }
     requests: 100
     prompt-tokens: { constant: { tokens: 500 } }
     output-tokens: { constant: { tokens: 100 } }

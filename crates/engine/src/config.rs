@@ -36,6 +36,9 @@ pub enum EngineError {
     },
 }
 
+/// The largest pool, so that a slip of a digit is an error and not an allocation of gigabytes.
+const MAX_BLOCKS: u32 = 1 << 24;
+
 /// What decides a batch: the scheduler's limits and switches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SchedulerConfig {
@@ -215,11 +218,11 @@ impl SchedulerConfig {
                 "2 to 1073741824",
             ));
         }
-        if self.num_gpu_blocks < 2 {
+        if !(2..=MAX_BLOCKS).contains(&self.num_gpu_blocks) {
             return Err(out_of_range(
                 "num_gpu_blocks",
                 self.num_gpu_blocks,
-                "2 or more",
+                "2 to 16777216",
             ));
         }
         Ok(())

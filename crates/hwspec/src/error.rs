@@ -83,8 +83,8 @@ pub enum HwspecError {
     },
     /// The model cannot be split over that many devices.
     #[error(
-        "`{model}` cannot be split {degree} ways: {field} = {value} does not divide; \
-         possible degrees are {}",
+        "tensor-parallel is {degree}: `{model}` cannot be split so, {field} = {value} does not divide; \
+         allowed is {}",
         list(allowed)
     )]
     NotDivisible {

@@ -37,8 +37,8 @@ pub struct LevelRecord {
 
 /// Receives what happens in a run.
 ///
-/// *The host guarantees:* a request arrives before anything else is told of it; what is told of one
-/// request comes in the order of its times; levels come in the order of time. *Unspecified:* the
+/// *The host guarantees:* a request arrives before anything else is told of it; what a client
+/// sees of one request comes in the order of its times, and so does what its engine does; levels come in the order of time. *Unspecified:* the
 /// order of occurrences of different requests, whose times are the client's and may run ahead of
 /// those of levels and steps.
 ///

@@ -49,9 +49,9 @@ impl<P: ArrivalProcess + ?Sized> ArrivalProcess for Box<P> {
 /// ```
 /// use foretoken_workload::arrival::ArrivalSpec;
 ///
-/// let spec: ArrivalSpec = serde_json::from_str(r#"{"gamma": {"rate": 4.0, "cv": 2.0}}"#)?;
+/// let spec: ArrivalSpec = serde_json::from_str(r#"{"gamma": {"rate-rps": 4.0, "cv": 2.0}}"#)?;
 /// assert_eq!(spec, ArrivalSpec::Gamma { rate: 4.0.try_into()?, cv: 2.0.try_into()? });
-/// assert!(serde_json::from_str::<ArrivalSpec>(r#"{"poisson": {"rate": 0.0}}"#).is_err());
+/// assert!(serde_json::from_str::<ArrivalSpec>(r#"{"poisson": {"rate-rps": 0.0}}"#).is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -61,16 +61,19 @@ pub enum ArrivalSpec {
     /// Equal gaps.
     Constant {
         /// Requests per second.
+        #[serde(rename = "rate-rps")]
         rate: Rate,
     },
     /// Independent exponential gaps.
     Poisson {
         /// Requests per second.
+        #[serde(rename = "rate-rps")]
         rate: Rate,
     },
     /// Independent gamma gaps; burstier than Poisson for `cv` above 1.
     Gamma {
         /// Requests per second.
+        #[serde(rename = "rate-rps")]
         rate: Rate,
         /// Coefficient of variation of the gaps: standard deviation over mean.
         cv: Positive,
@@ -79,6 +82,7 @@ pub enum ArrivalSpec {
     /// gamma gaps of the same `cv`.
     Weibull {
         /// Requests per second.
+        #[serde(rename = "rate-rps")]
         rate: Rate,
         /// Coefficient of variation of the gaps, from 0.01 to 100.
         cv: Positive,
@@ -470,7 +474,7 @@ mod tests {
             error.to_string(),
             "stages is missing or empty: needed is at least one stage"
         );
-        let unknown = r#"{"poisson": {"rate": 1.0, "burst": 2}}"#;
+        let unknown = r#"{"poisson": {"rate-rps": 1.0, "burst": 2}}"#;
         assert!(serde_json::from_str::<ArrivalSpec>(unknown).is_err());
         let wrong = r#"{"stages": {"stages": [{"rate-rps": 1.0, "duration-s": -5.0}]}}"#;
         let error = serde_json::from_str::<ArrivalSpec>(wrong).expect_err("negative");

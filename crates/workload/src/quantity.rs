@@ -10,6 +10,9 @@ use crate::error::WorkloadError;
 /// The longest [`Seconds`]: what 64-bit nanoseconds hold, rounded down.
 const MAX_SECONDS: f64 = 1.8e10;
 
+/// The highest [`Rate`]: a million requests per second, beyond any deployment.
+const MAX_RATE: f64 = 1e6;
+
 /// Defines a newtype of `f64` for finite numbers above 0 and up to `$max`.
 macro_rules! positive_number {
     ($(#[$doc:meta])* $name:ident, $field:literal, $max:expr, $allowed:literal) => {
@@ -60,7 +63,7 @@ macro_rules! positive_number {
 }
 
 positive_number! {
-    /// A rate, per second: finite and above 0.
+    /// A rate, per second: above 0, at most a million.
     ///
     /// ```
     /// use foretoken_workload::Rate;
@@ -68,10 +71,10 @@ positive_number! {
     /// let rate = Rate::new(2.5)?;
     /// assert_eq!(rate.to_string(), "2.5");
     /// let error = Rate::new(-1.0).unwrap_err();
-    /// assert_eq!(error.to_string(), "rate is -1: allowed is a finite number above 0");
+    /// assert_eq!(error.to_string(), "rate is -1: allowed is above 0 and at most 1e6");
     /// # Ok::<(), foretoken_workload::WorkloadError>(())
     /// ```
-    Rate, "rate", f64::MAX, "a finite number above 0"
+    Rate, "rate", MAX_RATE, "above 0 and at most 1e6"
 }
 
 positive_number! {

@@ -46,7 +46,7 @@ fn rates_that_are_none() {
         refuses(
             &line,
             &[&format!(
-                "rate is {value}: allowed is a finite number above 0"
+                "rate is {value}: allowed is above 0 and at most 1e6"
             )],
         );
     }
@@ -249,8 +249,8 @@ fn unknown_keys_are_named() {
 #[test]
 fn values_of_a_file_are_refused_by_key() {
     for (right, wrong, parts) in [
-        ("rate: 5", "rate: -5", &["rate is -5"][..]),
-        ("rate: 5", "rate: .nan", &["rate is NaN"]),
+        ("rate-rps: 5", "rate-rps: -5", &["rate is -5"][..]),
+        ("rate-rps: 5", "rate-rps: .nan", &["rate is NaN"]),
         ("requests: 20", "requests: many", &["requests", "many"]),
         (
             "constant: { tokens: 100 }",

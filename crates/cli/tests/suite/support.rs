@@ -71,7 +71,7 @@ pub(crate) const SCENARIO: &str = "deployment:
   engine: { max-model-len: 4096 }
 workload:
   synthetic:
-    arrivals: { poisson: { rate: 5 } }
+    arrivals: { poisson: { rate-rps: 5 } }
     requests: 20
     prompt-tokens: { constant: { tokens: 100 } }
     output-tokens: { constant: { tokens: 10 } }

@@ -37,19 +37,19 @@ fn a_prompt_as_long_as_the_longest_sequence_is_refused() {
 #[test]
 fn a_sequence_that_the_pool_never_holds_cannot_come_up() {
     let mut config = small(Scheduling::Synchronous);
-    config.scheduler.num_gpu_blocks = 8;
+    config.scheduler.num_gpu_blocks = 7;
     let error = foretoken_engine::Engine::new(
         config,
         std::sync::Arc::new(Constant::millis(1, 1)),
         Policies::fcfs(),
     )
-    .expect_err("seven blocks hold 28 tokens");
+    .expect_err("six usable blocks hold 24 tokens");
     assert!(
         matches!(
             error,
             EngineError::PoolTooSmall {
                 needed: 8,
-                longest: 28,
+                longest: 24,
                 ..
             }
         ),
