@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use foretoken_des_kernel::SimDuration;
 use foretoken_engine::{
     CudaGraphs, EngineConfig, LastAdmitted, Policies, SchedulerConfig, Scheduling, Semantics,
 };
@@ -11,7 +12,7 @@ use foretoken_hwspec::{
 };
 use foretoken_latency_model::{
     AdditiveCoefficients, AdditivePhysics, HostCosts, KernelParameters, KernelPhysics,
-    LatencyModel, Roofline, RuntimeParameters,
+    LatencyModel, Roofline, RuntimeParameters, TableModel,
 };
 use foretoken_workload::{LongestPrefixMatch, ShortestJobFirst};
 use serde::{Deserialize, Serialize};
@@ -207,8 +208,8 @@ impl From<VllmVersion> for String {
     }
 }
 
-/// How steps are timed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// How steps are timed. In files a plain name, or `{ table: {...} }`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum LatencyModelChoice {
@@ -219,6 +220,9 @@ pub enum LatencyModelChoice {
     AdditivePhysics,
     /// Closed-form bounds with fixed utilisations.
     Roofline,
+    /// What a load test measured. Costs of the host around a step are in its numbers, those around a
+    /// request are the runtime parameters'.
+    Table(TableModel),
 }
 
 /// The parameters of the latency models.
@@ -290,6 +294,9 @@ impl Deployment {
         let options = &self.engine;
         let (memory, scheduler) = options.scheduler(&model, &gpu, tp)?;
         let (latency, host) = self.latency(&model, &gpu, tp, physics)?;
+        if let LatencyModelChoice::Table(table) = &self.latency_model {
+            table.covers(scheduler.max_num_seqs)?;
+        }
         let engine = EngineConfig {
             scheduler,
             host,
@@ -320,7 +327,7 @@ impl Deployment {
         physics: &Physics,
     ) -> Result<(Arc<dyn LatencyModel>, HostCosts), Error> {
         let kv = self.engine.kv_cache_dtype;
-        Ok(match self.latency_model {
+        Ok(match &self.latency_model {
             LatencyModelChoice::KernelPhysics => {
                 let (kernels, runtime) = (&physics.kernels, &physics.runtime);
                 let kernels = KernelPhysics::with_parameters(model, gpu, tp, kv, kernels, runtime)?;
@@ -337,6 +344,16 @@ impl Deployment {
                 Arc::new(Roofline::new(model, gpu, tp, kv)?),
                 physics.runtime.host,
             ),
+            LatencyModelChoice::Table(table) => {
+                let host = HostCosts {
+                    schedule: SimDuration::ZERO,
+                    schedule_per_sequence: SimDuration::ZERO,
+                    update: SimDuration::ZERO,
+                    update_per_sequence: SimDuration::ZERO,
+                    ..physics.runtime.host
+                };
+                (Arc::new(table.clone()), host)
+            }
         })
     }
 }

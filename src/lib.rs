@@ -32,7 +32,7 @@ pub use foretoken_workload as workload;
 
 pub use deployment::{Deployment, EngineOptions, Physics};
 pub use error::Error;
-pub use scenario::Scenario;
+pub use scenario::{Prediction, Scenario};
 pub use simulation::{RunEnd, Simulation};
 pub use sweep::sweep;
 

@@ -2,11 +2,12 @@
 
 use foretoken_des_kernel::SimTime;
 use foretoken_hwspec::Catalog;
-use foretoken_metrics::Report;
+use foretoken_latency_model::{Confidence, Extent};
+use foretoken_metrics::{MetricSink, Recorder, Report, RequestRecord, StepRecord};
 use foretoken_workload::WorkloadSpec;
 use serde::{Deserialize, Serialize};
 
-use crate::deployment::{Deployment, Physics};
+use crate::deployment::{Deployment, Physics, Resolved};
 use crate::error::Error;
 use crate::simulation::Simulation;
 
@@ -64,7 +65,10 @@ impl Scenario {
     /// # Errors
     /// [`Error`] names the key, its value and what is allowed.
     pub fn build(&self, catalog: &Catalog, physics: &Physics) -> Result<Simulation, Error> {
-        let resolved = self.deployment.resolve(catalog, physics)?;
+        self.assemble(&self.deployment.resolve(catalog, physics)?)
+    }
+
+    fn assemble(&self, resolved: &Resolved) -> Result<Simulation, Error> {
         let mut simulation = Simulation::new()
             .workload(self.workload.clone())
             .seed(self.seed)
@@ -89,6 +93,73 @@ impl Scenario {
     /// # Errors
     /// As [`build`](Self::build) and [`Simulation::run`].
     pub fn run(&self, catalog: &Catalog, physics: &Physics) -> Result<Report, Error> {
-        self.build(catalog, physics)?.run()
+        Ok(self.predict(catalog, physics)?.report)
+    }
+
+    /// Builds and runs it, and says how far to trust the report.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn predict(&self, catalog: &Catalog, physics: &Physics) -> Result<Prediction, Error> {
+        self.predict_with(&self.deployment.resolve(catalog, physics)?)
+    }
+
+    /// The same for a deployment that is resolved already, perhaps with another latency model.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn predict_with(&self, resolved: &Resolved) -> Result<Prediction, Error> {
+        let sink = (Recorder::new(), Reach::default());
+        let ((recorder, reach), end) = self.assemble(resolved)?.run_with(sink)?;
+        let recording = recorder.finish(end.at);
+        Ok(Prediction {
+            report: Report::new(&recording, self.seed, self.replication),
+            confidence: resolved
+                .latency
+                .confidence(&reach.extent(recording.records())),
+        })
+    }
+}
+
+/// A report, and how far to trust it. As JSON the report with one more key, `confidence`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Prediction {
+    /// The run in numbers.
+    #[serde(flatten)]
+    pub report: Report,
+    /// How far to trust them, by what the run asked of the latency model.
+    pub confidence: Confidence,
+}
+
+impl core::fmt::Display for Prediction {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}\n\n{}", self.report, self.confidence)
+    }
+}
+
+/// Listens for the largest steps of a run.
+#[derive(Debug, Default)]
+struct Reach(Extent);
+
+impl Reach {
+    /// With the longest sequence that was scheduled.
+    fn extent(self, records: &[RequestRecord]) -> Extent {
+        let served = records.iter().filter(|record| record.queue.is_some());
+        let lengths = served.map(|r| u64::from(r.prompt_tokens) + u64::from(r.output_tokens));
+        Extent {
+            context: lengths.max().unwrap_or(0),
+            ..self.0
+        }
+    }
+}
+
+impl MetricSink for Reach {
+    fn on_step(&mut self, step: &StepRecord) {
+        self.0 = self.0.max(Extent {
+            sequences: step.sequences.into(),
+            tokens: step.tokens.into(),
+            ..Extent::default()
+        });
     }
 }

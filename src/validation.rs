@@ -8,13 +8,14 @@
 use std::collections::BTreeMap;
 
 use foretoken_hwspec::Catalog;
+use foretoken_latency_model::Confidence;
 use foretoken_metrics::{Latency, Report, Summary};
 use foretoken_workload::{SharedPrefixSpec, Stage};
 use serde::{Deserialize, Serialize};
 
 use crate::deployment::{Deployment, EngineOptions, Physics, VllmVersion};
 use crate::error::Error;
-use crate::scenario::Scenario;
+use crate::scenario::{Prediction, Scenario};
 use crate::sweep::sweep;
 
 /// A file of measured experiments.
@@ -203,15 +204,28 @@ impl Experiment {
         catalog: &Catalog,
         physics: &Physics,
     ) -> Result<Comparison, Error> {
+        let prediction = self
+            .scenario(seed)
+            .and_then(|scenario| scenario.predict(catalog, physics))
+            .map_err(|error| Error::Experiment {
+                experiment: self.id.clone(),
+                problem: error.to_string(),
+            })?;
+        self.against(prediction)
+    }
+
+    /// Puts a prediction of this experiment beside the measurement.
+    ///
+    /// # Errors
+    /// [`Error::Experiment`] if no request finished in a stage, or if the measured stages are not
+    /// those of the workload.
+    pub fn against(&self, prediction: Prediction) -> Result<Comparison, Error> {
         let failed = |problem: String| Error::Experiment {
             experiment: self.id.clone(),
             problem,
         };
-        let report = self
-            .scenario(seed)
-            .and_then(|scenario| scenario.run(catalog, physics))
-            .map_err(|error| failed(error.to_string()))?;
-        let predicted = Outcome::of(&report).ok_or_else(|| failed("no request finished".into()))?;
+        let predicted =
+            Outcome::of(&prediction.report).ok_or_else(|| failed("no request finished".into()))?;
         let stages = (self.measured.stages.len(), predicted.stages.len());
         if stages.0 != stages.1 {
             return Err(failed(format!(
@@ -228,6 +242,7 @@ impl Experiment {
             output_tokens: self.workload.output_tokens,
             predicted,
             measured: self.measured.clone(),
+            confidence: prediction.confidence,
         })
     }
 }
@@ -293,6 +308,8 @@ pub struct Comparison {
     pub predicted: Outcome,
     /// What was measured.
     pub measured: Outcome,
+    /// How far to trust the prediction.
+    pub confidence: Confidence,
 }
 
 impl Comparison {

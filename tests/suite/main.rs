@@ -4,6 +4,7 @@ mod closed_forms;
 mod conservation;
 mod determinism;
 mod golden;
+mod measured_table;
 mod properties;
 mod public_api;
 mod scenario_files;

@@ -24,6 +24,8 @@ pub(crate) enum Failure {
     },
     #[error(transparent)]
     Foretoken(Box<foretoken::Error>),
+    #[error(transparent)]
+    Calibrate(#[from] foretoken_calibrate::CalibrateError),
     #[error("{flag} is {value}: allowed is {allowed}")]
     Flag {
         flag: &'static str,

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{explain, plan, run, validate};
+use commands::{explain, fit, plan, run, validate};
 
 /// Foretells latency, throughput and memory of an LLM serving deployment, on a CPU.
 #[derive(Debug, Parser)]
@@ -24,6 +24,8 @@ enum Command {
     Validate(validate::Arguments),
     Explain(explain::Arguments),
     Plan(plan::Arguments),
+    #[command(subcommand)]
+    Fit(fit::Fit),
 }
 
 fn main() -> ExitCode {
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
         Command::Validate(arguments) => validate::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
+        Command::Fit(fit) => fit::run(&fit),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::LatencyModel;
 use crate::bounds::Work;
+use crate::confidence::{Confidence, Doubt, Extent};
 use crate::error::LatencyError;
 use crate::explain::{Bound, Explanation, Term};
 use crate::fine::Fine;
@@ -157,7 +158,7 @@ impl AdditivePhysics {
     }
 
     fn terms(&self, shape: &StepShape) -> [Term; 10] {
-        let work = Work::of(&self.shard, &self.gpu, shape);
+        let work = Work::of(&self.shard, &self.gpu, shape, 0.0);
         let b = &self.coefficients;
         let network = all_reduce_bytes(&self.shard, shape) / (self.gpu.link.bandwidth.get() * 1e-9);
         let scaled = |name, bound, factor: Amount, ideal: f64| {
@@ -206,5 +207,14 @@ impl LatencyModel for AdditivePhysics {
             .into_iter()
             .filter(|term| term.time > Fine::ZERO);
         Explanation::new(terms.collect())
+    }
+
+    fn confidence(&self, _extent: &Extent) -> Confidence {
+        Confidence::new(
+            None,
+            vec![Doubt::Unfitted {
+                model: "AdditivePhysics",
+            }],
+        )
     }
 }

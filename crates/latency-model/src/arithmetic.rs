@@ -22,6 +22,25 @@ pub enum KernelKind {
     Fp4,
 }
 
+impl KernelKind {
+    /// The kernel that weights in `format` run on.
+    pub fn of(format: WeightFormat, gpu: &GpuSpec) -> Self {
+        Arithmetic::of(format, gpu).kind
+    }
+
+    /// Its name in parameter files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bf16 => "bf16",
+            Self::Fp8 => "fp8",
+            Self::Fp8Block => "fp8-block",
+            Self::Int8 => "int8",
+            Self::WeightOnly => "weight-only",
+            Self::Fp4 => "fp4",
+        }
+    }
+}
+
 /// How products with one weight format are computed: kernel, rate and sizes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Arithmetic {

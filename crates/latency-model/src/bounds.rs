@@ -5,7 +5,7 @@ use foretoken_hwspec::{GpuSpec, ModelSpec, TensorParallel};
 use crate::arithmetic::Arithmetic;
 use crate::error::LatencyError;
 use crate::fine::Fine;
-use crate::kernels::Routing;
+use crate::kernels::{Routing, RuntimeParameters};
 use crate::part::{Peaks, fine};
 use crate::shape::StepShape;
 use crate::shard::{Matmul, Shard};
@@ -22,7 +22,8 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    pub(crate) fn of(shard: &Shard, gpu: &GpuSpec, shape: &StepShape) -> Self {
+    /// With experts as unevenly popular as `skew` says; 0 is balanced.
+    pub(crate) fn of(shard: &Shard, gpu: &GpuSpec, shape: &StepShape, skew: f64) -> Self {
         let peaks = Peaks::new(gpu);
         let tokens = shape.tokens();
         let decode_share = if tokens == 0 {
@@ -65,7 +66,7 @@ impl Work {
                 let arithmetic = Arithmetic::of(experts.format, gpu);
                 let size = 3.0 * experts.hidden * experts.intermediate * count;
                 linear += 2.0 * size * experts.per_token * tokens as f64 / arithmetic.peak;
-                let routing = Routing::new(experts.experts, experts.per_token, 0.0);
+                let routing = Routing::new(experts.experts, experts.per_token, skew);
                 work.weights +=
                     size * routing.touched(tokens) * arithmetic.weight_bytes / peaks.bandwidth;
             }
@@ -85,8 +86,8 @@ impl Work {
 }
 
 /// The time that no implementation of this step can beat: the longer of all FLOPs at their formats'
-/// peaks and all bytes (weights once, experts that balanced routing touches, cached keys and values)
-/// at the memory's.
+/// peaks and all bytes (weights once, experts that routing touches which is as uneven as the built-in
+/// parameters have it, cached keys and values) at the memory's.
 ///
 /// The cache is taken as 16-bit; communication, activations and every overhead are left out.
 ///
@@ -127,6 +128,7 @@ pub fn bound_step_with(
     kv: foretoken_hwspec::KvFormat,
     shape: &StepShape,
 ) -> Result<Fine, LatencyError> {
-    let work = Work::of(&Shard::new(model, gpu, tp, kv)?, gpu, shape);
+    let skew = RuntimeParameters::builtin().routing_skew.get();
+    let work = Work::of(&Shard::new(model, gpu, tp, kv)?, gpu, shape, skew);
     Ok(fine(work.flops().max(work.bytes())))
 }

@@ -64,6 +64,16 @@ pub enum LatencyError {
         /// The accelerators that were looked up, in order.
         path: String,
     },
+    /// A setting that makes no sense, or does not go with another.
+    #[error("{field} is {value}: allowed is {allowed}")]
+    Setting {
+        /// Path of the configuration key.
+        field: &'static str,
+        /// The offending value.
+        value: String,
+        /// What would be right.
+        allowed: String,
+    },
     /// A time that is too long or no number.
     #[error(transparent)]
     Time(#[from] TimeError),

@@ -3,6 +3,7 @@
 use core::fmt;
 
 use crate::fine::Fine;
+use crate::provenance::{Band, Source};
 
 /// What limits a term.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -32,6 +33,8 @@ pub struct Term {
     pub bound: Bound,
     /// Share of the limiting peak (FLOP/s or bandwidth) that it reaches, if it has one.
     pub efficiency: Option<f64>,
+    /// Where the numbers behind it come from, if the model knows.
+    pub source: Option<Source>,
 }
 
 impl Term {
@@ -42,6 +45,7 @@ impl Term {
             time,
             bound,
             efficiency: None,
+            source: None,
         }
     }
 
@@ -51,18 +55,38 @@ impl Term {
         self.efficiency = Some(share);
         self
     }
+
+    /// The same with where its numbers come from.
+    #[must_use]
+    pub fn with_source(mut self, source: Source) -> Self {
+        self.source = Some(source);
+        self
+    }
 }
 
 /// The terms of one step; they sum to its time exactly.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Explanation {
     terms: Vec<Term>,
+    band: Option<Band>,
 }
 
 impl Explanation {
     /// An explanation of these terms.
     pub const fn new(terms: Vec<Term>) -> Self {
-        Self { terms }
+        Self { terms, band: None }
+    }
+
+    /// The same with how far the step may be off.
+    #[must_use]
+    pub const fn with_band(mut self, band: Band) -> Self {
+        self.band = Some(band);
+        self
+    }
+
+    /// How far the step may be off, as factors, if the model says so.
+    pub const fn band(&self) -> Option<Band> {
+        self.band
     }
 
     /// The terms, in the order of execution.
@@ -88,20 +112,28 @@ impl fmt::Display for Bound {
     }
 }
 
-/// A table: term, time, share of the step, bound, efficiency.
+/// A table: term, time, share of the step, bound, efficiency, and source where there is one; below it
+/// the band, if there is one.
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let total = self.total().as_micros_f64();
+        let sourced = self.terms.iter().any(|term| term.source.is_some());
         writeln!(
             f,
-            "{:<22} {:>12} {:>7}  {:<8} {:>10}",
-            "term", "us", "share", "bound", "efficiency"
+            "{:<22} {:>12} {:>7}  {:<8} {:>10}{}",
+            "term",
+            "us",
+            "share",
+            "bound",
+            "efficiency",
+            if sourced { "  source" } else { "" }
         )?;
         for Term {
             name,
             time,
             bound,
             efficiency,
+            source,
         } in &self.terms
         {
             let time = time.as_micros_f64();
@@ -112,12 +144,25 @@ impl fmt::Display for Explanation {
             };
             write!(f, "{name:<22} {time:>12.1} {share:>6.1}%  {bound:<8}")?;
             match efficiency {
-                Some(efficiency) => writeln!(f, " {:>9.1}%", 100.0 * efficiency)?,
-                None => writeln!(f, " {:>10}", "-")?,
+                Some(efficiency) => write!(f, " {:>9.1}%", 100.0 * efficiency)?,
+                None => write!(f, " {:>10}", "-")?,
+            }
+            match source {
+                Some(source) => writeln!(f, "  {source}")?,
+                None => writeln!(f)?,
             }
         }
         let all = if self.terms.is_empty() { 0.0 } else { 100.0 };
-        write!(f, "{:<22} {total:>12.1} {all:>6.1}%", "step")
+        write!(f, "{:<22} {total:>12.1} {all:>6.1}%", "step")?;
+        match self.band {
+            Some(band) => write!(
+                f,
+                "\nnine times of ten {:.1} to {:.1} us ({band})",
+                band.low * total,
+                band.high * total
+            ),
+            None => Ok(()),
+        }
     }
 }
 

@@ -9,7 +9,9 @@
 //! - [`KernelPhysics`]: the sum of the step's kernels, each with an efficiency curve of its
 //!   accelerator. The default.
 //!
-//! [`Affine`] serves examples and tests; [`bound_step`] is the time that none may undercut.
+//! [`TableModel`] is a load test of one's own; [`Affine`] serves examples and tests; [`bound_step`] is
+//! the time that none may undercut. What a prediction rests on, and how far to trust it, say
+//! [`explain`](LatencyModel::explain) and [`confidence`](LatencyModel::confidence).
 //!
 //! Times are [`Fine`]: fixed-point, so that a run of decode steps in closed form ([`DecodeLaw`])
 //! equals its steps to the bit.
@@ -38,32 +40,37 @@ pub mod additive;
 pub mod affine;
 mod arithmetic;
 pub mod bounds;
+pub mod confidence;
 pub mod error;
 pub mod explain;
 pub mod fine;
 pub mod host;
 pub mod kernels;
 pub mod law;
+mod memo;
 pub mod number;
 mod part;
 pub mod provenance;
 pub mod roofline;
 pub mod shape;
 mod shard;
+pub mod table;
 
 pub use additive::{AdditiveCoefficients, AdditivePhysics};
 pub use affine::Affine;
 pub use arithmetic::KernelKind;
 pub use bounds::bound_step;
+pub use confidence::{Confidence, Doubt, Extent, Level};
 pub use error::LatencyError;
 pub use explain::{Bound, Explanation, Term};
 pub use fine::Fine;
 pub use host::HostCosts;
 pub use kernels::{KernelParameters, KernelPhysics, RuntimeParameters, StepOverheads};
 pub use law::DecodeLaw;
-pub use provenance::{Band, Provenance};
+pub use provenance::{Band, Provenance, Source};
 pub use roofline::{Roofline, Utilisation};
 pub use shape::{GraphMode, StepShape};
+pub use table::{Extrapolate, TableModel};
 
 /// How long one forward step takes on its accelerators.
 ///
@@ -129,5 +136,12 @@ pub trait LatencyModel: core::fmt::Debug + Send + Sync {
     /// The terms that [`step`](Self::step) is made of; they sum to it exactly.
     fn explain(&self, shape: &StepShape) -> Explanation {
         Explanation::new(vec![Term::new("step", self.step(shape), Bound::Unknown)])
+    }
+
+    /// How far to trust predictions of a run of this extent, and why not further. A zero extent asks
+    /// for what holds of any run. By default the model states no doubts.
+    fn confidence(&self, extent: &Extent) -> Confidence {
+        let _ = extent;
+        Confidence::default()
     }
 }

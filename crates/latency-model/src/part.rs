@@ -133,8 +133,10 @@ impl Sink for Breakdown {
     }
 }
 
-impl From<Breakdown> for Explanation {
-    fn from(breakdown: Breakdown) -> Self {
+impl Breakdown {
+    /// The parts as terms, each with what `attach` adds to it.
+    pub(crate) fn explain(&self, attach: impl Fn(Part, Term) -> Term) -> Explanation {
+        let breakdown = self;
         let terms = Part::ALL.into_iter().filter_map(|part| {
             let time = breakdown.times[part as usize];
             if time == Fine::ZERO {
@@ -143,16 +145,21 @@ impl From<Breakdown> for Explanation {
             let Ideal { compute, memory } = breakdown.ideals[part as usize];
             let best = compute.max(memory);
             if best <= 0.0 {
-                return Some(Term::new(part.name(), time, part.fixed_bound()));
+                let term = Term::new(part.name(), time, part.fixed_bound());
+                return Some(attach(part, term));
             }
             let bound = match part {
                 Part::AllReduce => Bound::Network,
                 _ if compute > memory => Bound::Compute,
                 _ => Bound::Memory,
             };
-            Some(Term::new(part.name(), time, bound).with_efficiency(best / time.as_nanos_f64()))
+            let term = Term::new(part.name(), time, bound);
+            Some(attach(
+                part,
+                term.with_efficiency(best / time.as_nanos_f64()),
+            ))
         });
-        Self::new(terms.collect())
+        Explanation::new(terms.collect())
     }
 }
 

@@ -1,5 +1,7 @@
 //! [`Provenance`]: where a coefficient comes from, and how far to trust it.
 
+use core::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::number::Amount;
@@ -35,9 +37,64 @@ pub enum Provenance {
     Datasheet {},
 }
 
+/// Where the numbers behind a term come from.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Source {
+    /// File and block, as `kernels.toml [gpus.H100-SXM-80GB.gemm.bf16]`.
+    pub block: String,
+    /// Where the block comes from, as seen from the accelerator; absent for costs of the serving
+    /// software, which are fitted together for all accelerators.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Provenance>,
+}
+
+impl Source {
+    /// Numbers of this block.
+    pub fn new(block: impl Into<String>, provenance: Option<Provenance>) -> Self {
+        Self {
+            block: block.into(),
+            provenance,
+        }
+    }
+}
+
+/// In a few words, for tables.
+impl fmt::Display for Provenance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Measured { .. } => f.write_str("measured"),
+            Self::Fitted { p90_error, .. } => {
+                write!(f, "fitted, P90 error {:.0} %", 100.0 * p90_error.get())
+            }
+            Self::Derived { from } => write!(f, "derived from {from}"),
+            Self::Datasheet {} => f.write_str("datasheet"),
+        }
+    }
+}
+
+/// The block, and where it comes from.
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.block)?;
+        match &self.provenance {
+            Some(provenance) => write!(f, " ({provenance})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// As percentages: `-20 % to +25 %`.
+impl fmt::Display for Band {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [low, high] = [self.low, self.high].map(|factor| 100.0 * (factor - 1.0));
+        write!(f, "{low:+.0} % to {high:+.0} %")
+    }
+}
+
 /// How far a predicted time may be off, as factors: the true value is expected between
 /// `low * prediction` and `high * prediction` about nine times of ten.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Band {
     /// At most 1.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::LatencyModel;
 use crate::bounds::Work;
+use crate::confidence::{Confidence, Doubt, Extent};
 use crate::error::LatencyError;
 use crate::explain::{Bound, Explanation, Term};
 use crate::fine::Fine;
@@ -107,7 +108,7 @@ impl Roofline {
             link,
             step_us,
         } = self.utilisation;
-        let work = Work::of(&self.shard, &self.gpu, shape);
+        let work = Work::of(&self.shard, &self.gpu, shape, 0.0);
         let compute =
             work.prefill_flops / prefill_compute.get() + work.decode_flops / decode_compute.get();
         let bytes = work.bytes() / memory.get();
@@ -151,5 +152,9 @@ impl LatencyModel for Roofline {
             .into_iter()
             .filter(|term| term.time > Fine::ZERO);
         Explanation::new(terms.collect())
+    }
+
+    fn confidence(&self, _extent: &Extent) -> Confidence {
+        Confidence::new(None, vec![Doubt::Unfitted { model: "Roofline" }])
     }
 }

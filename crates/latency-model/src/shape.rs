@@ -69,6 +69,18 @@ impl StepShape {
         shape
     }
 
+    /// `chunks` equal chunks, as if one by one, whatever their length.
+    pub(crate) fn chunks(chunks: u32, new: u32, past: u32) -> Self {
+        let [count, new, past] = [chunks, new, past].map(u64::from);
+        Self {
+            prefills: chunks,
+            prefill_tokens: count * new,
+            prefill_context: count * past,
+            prefill_pairs: count.saturating_mul(new * past + new * (new + 1) / 2),
+            ..Self::default()
+        }
+    }
+
     /// Adds a sequence with `new` tokens behind `past` computed ones; `samples` if it reaches the
     /// end of its known tokens. Call [`settle`](Self::settle) when the batch is complete.
     pub fn add(&mut self, new: u32, past: u32, samples: bool) {
@@ -110,10 +122,11 @@ impl StepShape {
     /// The part of [`shared_context`](Self::shared_context) that decodes read: their share of the
     /// context, rounded down.
     pub fn decode_shared(&self) -> u64 {
-        let context = self
-            .decode_context
-            .saturating_add(self.prefill_context)
-            .max(1);
+        // The common cases without the long division below.
+        if self.shared_context == 0 || self.prefill_context == 0 {
+            return self.shared_context.min(self.decode_context);
+        }
+        let context = self.decode_context.saturating_add(self.prefill_context);
         let shared = u128::from(self.shared_context.min(context));
         let decodes = shared * u128::from(self.decode_context) / u128::from(context);
         u64::try_from(decodes).unwrap_or(u64::MAX)

@@ -69,7 +69,7 @@ pub(crate) struct DeploymentFlags {
     /// No CUDA graphs
     #[arg(long)]
     enforce_eager: bool,
-    /// How steps are timed [default: kernel-physics]
+    /// How steps are timed [default: kernel-physics]; a table of a load test goes into a scenario file
     #[arg(
         long,
         value_name = "kernel-physics|additive-physics|roofline",
@@ -110,7 +110,9 @@ impl DeploymentFlags {
         }
         set(&mut deployment.tensor_parallel, self.tensor_parallel);
         set(&mut deployment.replicas, self.replicas);
-        deployment.latency_model = self.latency_model.unwrap_or(deployment.latency_model);
+        if let Some(choice) = &self.latency_model {
+            deployment.latency_model.clone_from(choice);
+        }
         let engine = &mut deployment.engine;
         set_some(&mut engine.max_num_seqs, self.max_num_seqs);
         set_some(

@@ -1,7 +1,7 @@
 //! `foretoken explain`: where the time of one step goes.
 
 use clap::{Args, value_parser};
-use foretoken::latency_model::StepShape;
+use foretoken::latency_model::{Confidence, Extent, Source, StepShape};
 use serde::Serialize;
 
 use crate::commands::Extras;
@@ -31,12 +31,24 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Serialize)]
-struct Row {
+struct Explained<'a> {
+    step_us: f64,
+    /// Where nine of ten true times are expected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    range_us: Option<[f64; 2]>,
+    confidence: Confidence,
+    terms: Vec<Row<'a>>,
+}
+
+#[derive(Serialize)]
+struct Row<'a> {
     term: &'static str,
     us: f64,
     share: f64,
     bound: String,
     efficiency: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<&'a Source>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -59,17 +71,28 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let shape = resolved.engine.launched(shape);
     let explanation = resolved.latency.explain(&shape);
+    let confidence = resolved.latency.confidence(&Extent {
+        sequences: shape.sequences().into(),
+        context: arguments.context.max(arguments.prefill.unwrap_or(0)).into(),
+        tokens: shape.tokens(),
+    });
     let total = explanation.total().as_micros_f64();
-    let rows: Vec<Row> = explanation
-        .terms()
-        .iter()
-        .map(|term| Row {
-            term: term.name,
-            us: term.time.as_micros_f64(),
-            share: term.time.as_micros_f64() / total,
-            bound: term.bound.to_string(),
-            efficiency: term.efficiency,
-        })
-        .collect();
-    arguments.output.emit(&rows, &explanation.to_string())
+    let terms = explanation.terms().iter().map(|term| Row {
+        term: term.name,
+        us: term.time.as_micros_f64(),
+        share: term.time.as_micros_f64() / total,
+        bound: term.bound.to_string(),
+        efficiency: term.efficiency,
+        source: term.source.as_ref(),
+    });
+    let text = format!("{explanation}\n\n{confidence}");
+    let step = Explained {
+        step_us: total,
+        range_us: explanation
+            .band()
+            .map(|band| [band.low * total, band.high * total]),
+        confidence,
+        terms: terms.collect(),
+    };
+    arguments.output.emit(&step, &text)
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod deployment;
 pub(crate) mod explain;
+pub(crate) mod fit;
 pub(crate) mod plan;
 pub(crate) mod run;
 pub(crate) mod validate;

@@ -67,8 +67,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let scenario = arguments.scenario(base)?;
     let (catalog, physics) = (arguments.extras.catalog()?, arguments.extras.physics()?);
-    let report = scenario.run(&catalog, &physics).map_err(in_file)?;
-    arguments.output.emit(&report, &report.to_string())
+    let prediction = scenario.predict(&catalog, &physics).map_err(in_file)?;
+    arguments.output.emit(&prediction, &prediction.to_string())
 }
 
 impl Arguments {

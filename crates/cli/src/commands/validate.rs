@@ -59,6 +59,7 @@ fn tables(validation: &Validation) -> String {
         "error",
         "P90",
         "P99",
+        "confidence",
     ]);
     for comparison in &validation.experiments {
         rows.add_row(row(comparison));
@@ -79,13 +80,35 @@ fn tables(validation: &Validation) -> String {
     for (name, errors) in summary.by_gpu.iter().chain(&summary.by_profile) {
         groups.add_row(group(name, errors));
     }
-    let mut text = format!("{rows}\n\n{groups}\n\n");
+    let mut text = format!("{rows}\n\n");
+    for (reason, experiments) in reasons(validation) {
+        let _ = writeln!(text, "lower confidence: {reason} ({experiments})\n");
+    }
+    let _ = writeln!(text, "{groups}\n");
     let _ = write!(
         text,
         "loss (RMSE of TTFT mean + RMSE of E2E mean): {:.4}",
         summary.loss
     );
     text
+}
+
+/// Reasons for a lower confidence, with the experiments that each holds for, in their order.
+fn reasons(validation: &Validation) -> Vec<(String, String)> {
+    let mut reasons: Vec<(String, String)> = Vec::new();
+    for comparison in &validation.experiments {
+        for reason in &comparison.confidence.reasons {
+            let reason = reason.to_string();
+            match reasons.iter_mut().find(|(seen, _)| *seen == reason) {
+                Some((_, experiments)) => {
+                    experiments.push_str(", ");
+                    experiments.push_str(&comparison.id);
+                }
+                None => reasons.push((reason, comparison.id.clone())),
+            }
+        }
+    }
+    reasons
 }
 
 fn table(header: &[&str]) -> Table {
@@ -115,6 +138,7 @@ fn row(comparison: &Comparison) -> Vec<String> {
         signed(errors.e2e_mean),
         signed(errors.e2e_p90),
         signed(errors.e2e_p99),
+        comparison.confidence.level.to_string(),
     ]
 }
 

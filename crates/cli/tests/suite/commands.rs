@@ -116,14 +116,67 @@ fn explain_adds_up_to_the_step() {
     for word in ["attention (decode)", "LM head", "100.0%"] {
         assert!(table.contains(word), "{word} is missing:\n{table}");
     }
-    let rows = json(&format!("{line} --prefill 500 --json -"));
-    let shares: Vec<f64> = rows
-        .as_array()
-        .expect("a list of terms")
-        .iter()
-        .map(|row| row["share"].as_f64().expect("a share"))
-        .collect();
-    assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{rows}");
+    let step = json(&format!("{line} --prefill 500 --json -"));
+    let rows = step["terms"].as_array().expect("a list of terms");
+    let sum = |key: &str| {
+        let values = rows.iter().map(|row| row[key].as_f64().expect("a number"));
+        values.sum::<f64>()
+    };
+    assert!((sum("share") - 1.0).abs() < 1e-9, "{step}");
+    let total = step["step_us"].as_f64().expect("a time");
+    assert!((sum("us") - total).abs() < 1e-6 * total, "{step}");
+    // Where the numbers come from, and how far to trust them.
+    let source = &rows[1]["source"];
+    let block = source["block"].as_str().expect("a block");
+    assert!(
+        block.starts_with("kernels.toml [gpus.H100-SXM-80GB."),
+        "{source}"
+    );
+    assert!(
+        source["provenance"]["fitted"]["rows"].as_u64() > Some(0),
+        "{source}"
+    );
+    let low = step["range_us"][0].as_f64().expect("a time");
+    assert!(
+        low < total && Some(total) < step["range_us"][1].as_f64(),
+        "{step}"
+    );
+    assert_eq!(step["confidence"]["level"], "full");
+    assert!(
+        table.contains("confidence: full") && table.contains("nine times of ten"),
+        "{table}"
+    );
+}
+
+#[test]
+fn predictions_outside_of_what_was_measured_carry_a_mark_with_reasons() {
+    let model = "--model meta-llama/Llama-3.1-8B-Instruct";
+    let derived = succeeds(&format!("explain {model} --gpu H100-PCIe-80GB"));
+    assert!(derived.contains("confidence: reduced"), "{derived}");
+    assert!(derived.contains("derived from H100-SXM-80GB"), "{derived}");
+    let beyond = succeeds(&format!("explain {model} --gpu H200 --batch 300"));
+    assert!(
+        beyond.contains("sequences in a step: 300, measured up to 256"),
+        "{beyond}"
+    );
+
+    let run = FLAGS.replace("H100", "MI300X");
+    assert!(succeeds(&run).contains("confidence: low"), "{run}");
+    assert_eq!(
+        json(&format!("{run} --json -"))["confidence"]["level"],
+        "low"
+    );
+
+    let other = EXPERIMENTS.replace("H100-SXM-80GB", "H20-96GB");
+    let path = file("unmeasured.json", other);
+    let table = succeeds(&format!("validate {path}"));
+    assert!(
+        table.contains("lower confidence: kernels of H20-96GB"),
+        "{table}"
+    );
+    let validation = json(&format!("validate {path} --json -"));
+    let confidence = &validation["experiments"][0]["confidence"];
+    assert_eq!(confidence["level"], "reduced", "{confidence}");
 }
 
 #[test]

@@ -2,4 +2,5 @@
 
 mod bad_input;
 mod commands;
+mod fit_runtime;
 mod support;

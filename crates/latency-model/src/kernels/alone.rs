@@ -11,7 +11,7 @@ use super::parameters::{
 use super::{gemm, moe};
 use crate::arithmetic::Arithmetic;
 use crate::fine::Fine;
-use crate::number::Share;
+use crate::number::{Amount, Share};
 use crate::part::{Part, Peaks, fine};
 use crate::shape::StepShape;
 use crate::shard::{AttentionShard, ExpertShard, Matmul};
@@ -33,6 +33,66 @@ impl Heads {
     fn shard(self) -> AttentionShard {
         let [query, kv, width] = [self.query, self.kv, self.width].map(f64::from);
         AttentionShard::grouped(query, kv, width, self.format, None)
+    }
+}
+
+/// One device's latent attention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LatentHeads {
+    /// Heads.
+    pub heads: u32,
+    /// Width of the latent vector.
+    pub rank: u32,
+    /// Width of its rotary part.
+    pub rope: u32,
+    /// Width of a head's keys without the rotary part.
+    pub nope: u32,
+    /// Width of a head's values.
+    pub value: u32,
+    /// Format of the cache.
+    pub format: KvFormat,
+}
+
+impl LatentHeads {
+    /// That of DeepSeek-V3 with `heads` of its 128 heads.
+    pub const fn deepseek(heads: u32, format: KvFormat) -> Self {
+        Self {
+            heads,
+            rank: 512,
+            rope: 64,
+            nope: 128,
+            value: 128,
+            format,
+        }
+    }
+
+    fn shard(self) -> AttentionShard {
+        let widths = [self.rank, self.rope, self.nope, self.value].map(f64::from);
+        AttentionShard::latent(f64::from(self.heads), widths, self.format)
+    }
+}
+
+impl DecodeAttentionCurve {
+    /// Time of `batch` latent decodes that attend to `context` tokens together.
+    pub fn time_latent(&self, gpu: &GpuSpec, heads: LatentHeads, batch: u32, context: u64) -> Fine {
+        Decode::new(&heads.shard(), gpu, self, Share::ONE).time(batch, context, 0, true)
+    }
+}
+
+impl PrefillAttentionCurve {
+    /// Time of `batch` chunks of `new` tokens with latent attention behind `past` cached ones, which
+    /// are read at the share `cache` of the memory bandwidth.
+    pub fn time_latent(
+        &self,
+        gpu: &GpuSpec,
+        heads: LatentHeads,
+        cache: Share,
+        [batch, new, past]: [u32; 3],
+    ) -> Fine {
+        let shape = StepShape::chunks(batch, new, past);
+        let shard = heads.shard();
+        let prefill = Prefill::new(&shard, gpu, cache, self);
+        fine(prefill.launch() + prefill.time(&shard, &shape))
     }
 }
 
@@ -59,6 +119,18 @@ impl GemmCurve {
         format: WeightFormat,
         [rows, outputs, inputs]: [u32; 3],
     ) -> Fine {
+        self.time_again(gpu, format, [rows, outputs, inputs], None)
+    }
+
+    /// The same as a benchmark times it that multiplies with `copies` weight matrices in turn, again
+    /// and again; `None` for so many that nothing stays in the cache.
+    pub fn time_again(
+        &self,
+        gpu: &GpuSpec,
+        format: WeightFormat,
+        [rows, outputs, inputs]: [u32; 3],
+        copies: Option<u32>,
+    ) -> Fine {
         let [outputs, inputs] = [outputs, inputs].map(f64::from);
         let matmul = Matmul {
             part: Part::Qkv,
@@ -68,7 +140,11 @@ impl GemmCurve {
         };
         let arithmetic = Arithmetic::of(format, gpu);
         let curve = gemm::Curve::new(&matmul, arithmetic, Peaks::new(gpu), self);
-        fine(curve.time(u64::from(rows)))
+        let weights = arithmetic.weight_bytes * inputs * outputs;
+        let warm = self.reuse.zip(copies).map_or(1.0, |(reuse, copies)| {
+            reuse.factor(weights * f64::from(copies))
+        });
+        fine(curve.time_with(u64::from(rows), warm))
     }
 }
 
@@ -76,6 +152,15 @@ impl DecodeAttentionCurve {
     /// Time of `batch` decodes that attend to `context` tokens together.
     pub fn time(&self, gpu: &GpuSpec, heads: Heads, batch: u32, context: u64) -> Fine {
         Decode::new(&heads.shard(), gpu, self, Share::ONE).time(batch, context, 0, true)
+    }
+
+    /// The same as a benchmark times it that reads the same caches again and again.
+    pub fn time_again(&self, gpu: &GpuSpec, heads: Heads, batch: u32, context: u64) -> Fine {
+        let shard = heads.shard();
+        let warm = self
+            .reuse
+            .map_or(1.0, |reuse| reuse.factor(shard.kv_bytes * context as f64));
+        Decode::new(&shard, gpu, self, Share::ONE).time_warm(batch, context, warm)
     }
 }
 
@@ -89,8 +174,7 @@ impl PrefillAttentionCurve {
         cache: Share,
         [batch, new, past]: [u32; 3],
     ) -> Fine {
-        let mut shape = StepShape::default();
-        (0..batch).for_each(|_| shape.add(new, past, true));
+        let shape = StepShape::chunks(batch, new, past);
         let shard = heads.shard();
         let prefill = Prefill::new(&shard, gpu, cache, self);
         fine(prefill.launch() + prefill.time(&shard, &shape))
@@ -100,16 +184,30 @@ impl PrefillAttentionCurve {
 impl ExpertCurve {
     /// Time of `tokens` tokens with balanced routing.
     pub fn time(&self, gpu: &GpuSpec, layer: ExpertLayer, tokens: u32) -> Fine {
+        self.time_routed(gpu, layer, tokens, 1, Amount::ZERO)
+    }
+
+    /// The same on one of `devices` that the experts are divided among, with experts whose
+    /// popularity falls with the power `skew` of their rank.
+    pub fn time_routed(
+        &self,
+        gpu: &GpuSpec,
+        layer: ExpertLayer,
+        tokens: u32,
+        devices: u32,
+        skew: Amount,
+    ) -> Fine {
+        let devices = f64::from(devices.max(1));
         let shard = ExpertShard {
-            experts: f64::from(layer.experts),
-            per_token: f64::from(layer.per_token),
+            experts: f64::from(layer.experts) / devices,
+            per_token: f64::from(layer.per_token) / devices,
             hidden: f64::from(layer.hidden),
             intermediate: f64::from(layer.intermediate),
             format: layer.format,
         };
         let arithmetic = Arithmetic::of(layer.format, gpu);
         let curve = moe::Curve::new(&shard, arithmetic, Peaks::new(gpu), self);
-        let routing = moe::Routing::new(shard.experts, shard.per_token, 0.0);
+        let routing = moe::Routing::new(shard.experts, shard.per_token, skew.get());
         fine(curve.time(
             f64::from(tokens) * shard.per_token,
             routing.touched(u64::from(tokens)),

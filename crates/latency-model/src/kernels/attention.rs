@@ -2,13 +2,16 @@
 
 use foretoken_hwspec::GpuSpec;
 
-use super::parameters::{DecodeAttentionCurve, Lineage, PrefillAttentionCurve};
+use super::parameters::{DecodeAttentionCurve, Lineage, PrefillAttentionCurve, Reuse};
 use crate::error::LatencyError;
 use crate::fine::Fine;
 use crate::number::{Blend, Share};
 use crate::part::{Ideal, Part, Peaks, Sink, fine};
 use crate::shape::StepShape;
 use crate::shard::AttentionShard;
+
+/// Queries that a prefill kernel multiplies with the keys that it has read.
+const QUERY_TILE: f64 = 128.0;
 
 /// The attention of one layer with everything but the batch worked out.
 #[derive(Debug, Clone)]
@@ -23,8 +26,10 @@ pub(super) struct Attention {
 #[derive(Debug, Clone)]
 pub(super) struct Decode {
     launch: f64,
-    /// A sequence, besides its context.
-    per_sequence: f64,
+    /// A sequence's own query, output, keys and values.
+    own: f64,
+    /// What a sequence reads besides its context.
+    granule: f64,
     /// A token of context, on a full device.
     per_context: f64,
     /// Share of that which a token saves if another sequence of the batch has read it before: it
@@ -34,6 +39,10 @@ pub(super) struct Decode {
     fill: f64,
     /// Sequences that a smaller batch counts as.
     split: f64,
+    /// The further kernel of contexts beyond a tile.
+    combine: f64,
+    /// The further kernel of several sequences.
+    regroup: f64,
 }
 
 /// Costs of prefill chunks, in nanoseconds.
@@ -41,11 +50,20 @@ pub(super) struct Decode {
 pub(super) struct Prefill {
     launch: f64,
     per_pair: f64,
+    /// A past token, read and computed with.
+    past: f64,
     per_past: f64,
     per_token: f64,
     per_chunk: f64,
     /// A key that one tile of queries walks past.
     serial: f64,
+    /// Keys and values that are read again, for each query-key pair.
+    reread: f64,
+    /// Queries, keys, values and outputs of a token, in time and in bytes.
+    io: f64,
+    io_bytes: f64,
+    reuse: Option<Reuse>,
+    blend: Option<Blend>,
 }
 
 /// The same at the datasheet's peaks.
@@ -73,21 +91,58 @@ impl Decode {
         let peaks = Peaks::new(gpu);
         let cached = shard.kv_bytes / (peaks.bandwidth * curve.memory.get());
         let compute = shard.decode_flops / (peaks.bf16 * curve.compute.get());
+        // Contexts of heads without a group are not split.
+        let (fill, split) = match curve.fill_ungrouped {
+            Some(fill) if !shard.grouped => (fill, 1.0),
+            _ => (curve.fill, curve.split.get().max(1.0)),
+        };
         Self {
             launch: curve.launch_us.get() * 1e3,
-            per_sequence: curve.granule.get() * cached
-                + curve.own.get() * shard.io_bytes / peaks.bandwidth,
+            own: curve.own.get() * shard.io_bytes / peaks.bandwidth,
+            granule: curve.granule.get() * cached,
             per_context: cached.max(compute),
             shared_saving,
-            fill: curve.fill.get() / shard.kv_heads,
-            split: curve.split.get().max(1.0),
+            fill: fill.get() / shard.pieces,
+            split,
+            combine: if shard.grouped {
+                curve.combine_us.get() * 1e3
+            } else {
+                0.0
+            },
+            regroup: if shard.grouped && shard.kv_heads > 1.0 {
+                curve.regroup_us.get() * 1e3
+            } else {
+                0.0
+            },
         }
+    }
+
+    /// The kernels' launches.
+    fn launches(&self, sequences: u32, context: u64) -> f64 {
+        let mut launches = self.launch;
+        if context > Self::unsplit(sequences) {
+            launches += self.combine;
+        }
+        if sequences > 1 {
+            launches += self.regroup;
+        }
+        launches
+    }
+
+    /// Context of `sequences` decodes up to which none is split.
+    fn unsplit(sequences: u32) -> u64 {
+        u64::from(sequences) * u64::from(DecodeAttentionCurve::TILE)
     }
 
     /// Nanoseconds for each token of context of `sequences` decodes.
     fn per_token(&self, sequences: u32) -> f64 {
+        self.per_token_warm(sequences, 1.0)
+    }
+
+    /// The same where bytes take the part `warm` of their time from memory.
+    fn per_token_warm(&self, sequences: u32, warm: f64) -> f64 {
         let lack = self.fill / f64::from(sequences).max(self.split);
-        self.per_context * Blend::Four.max(1.0, lack)
+        self.per_context * Blend::Four.max(warm, lack)
     }
 
     /// The same as it is added up.
@@ -98,13 +153,30 @@ impl Decode {
     /// Time of `sequences` decodes that attend to `context` tokens together, `shared` of which
     /// another sequence has read before.
     pub(super) fn time(&self, sequences: u32, context: u64, shared: u64, launch: bool) -> Fine {
-        let launch = if launch { self.launch } else { 0.0 };
+        let launch = if launch {
+            self.launches(sequences, context)
+        } else {
+            0.0
+        };
         // Rounded down against the slope, so that the difference never turns negative.
-        let saving =
-            fine(self.per_token(sequences) * self.shared_saving).min(self.slope(sequences));
-        fine(launch + f64::from(sequences) * self.per_sequence)
-            + self.slope(sequences) * u128::from(context)
+        let per_token = self.per_token(sequences);
+        let slope = fine(per_token);
+        let saving = fine(per_token * self.shared_saving).min(slope);
+        fine(launch + f64::from(sequences) * (self.granule + self.own))
+            + slope * u128::from(context)
             - saving * u128::from(shared.min(context))
+    }
+}
+
+impl Decode {
+    /// Time where bytes take the part `warm` of their time from memory.
+    pub(super) fn time_warm(&self, sequences: u32, context: u64, warm: f64) -> Fine {
+        let per_sequence = self.granule * warm + self.own;
+        fine(
+            self.launches(sequences, context)
+                + f64::from(sequences) * per_sequence
+                + self.per_token_warm(sequences, warm) * context as f64,
+        )
     }
 }
 
@@ -120,25 +192,39 @@ impl Prefill {
         let rate = peaks.bf16 * curve.compute.get();
         let per_pair = shard.pair_flops / rate;
         let (keys, rows) = (curve.keys.get(), curve.rows.get());
-        let io = shard.io_bytes / (peaks.bandwidth * curve.memory.get());
+        let io = shard.prefill_io_bytes / (peaks.bandwidth * curve.memory.get());
+        let past = shard.kv_bytes / (peaks.bandwidth * cache.get());
         Self {
             launch: curve.launch_us.get() * 1e3,
             per_pair,
-            per_past: shard.kv_bytes / (peaks.bandwidth * cache.get())
-                + shard.past_flops / rate
-                + rows * per_pair,
-            per_token: (keys + rows / 2.0) * per_pair + io,
+            past,
+            per_past: shard.past_flops / rate + rows * per_pair,
+            per_token: (keys + rows / 2.0) * per_pair,
             per_chunk: rows * keys * per_pair,
             serial: curve.serial_ns.get(),
+            reread: curve.reread.get() * shard.kv_bytes / (QUERY_TILE * peaks.bandwidth),
+            io,
+            io_bytes: shard.prefill_io_bytes,
+            reuse: curve.reuse,
+            blend: curve.blend,
         }
     }
 
     /// Time of the prefill chunks of `shape`, but for the launch.
     pub(super) fn time(&self, shard: &AttentionShard, shape: &StepShape) -> f64 {
-        let work = self.per_pair * shard.pairs(shape)
-            + self.per_past * shard.past(shape) as f64
-            + self.per_token * shape.prefill_tokens as f64
+        let (pairs, tokens) = (shard.pairs(shape), shape.prefill_tokens as f64);
+        let past = shard.past(shape) as f64;
+        let compute = self.per_pair * pairs
+            + self.per_past * past
+            + self.per_token * tokens
             + self.per_chunk * f64::from(shape.prefills);
+        let warm = self
+            .reuse
+            .map_or(1.0, |reuse| reuse.factor(self.io_bytes * tokens));
+        let memory = self.past * past + self.io * warm * tokens + self.reread * pairs;
+        let work = self
+            .blend
+            .map_or(compute + memory, |blend| blend.max(compute, memory));
         Blend::Four.max(work, self.serial * shard.longest(shape))
     }
 
@@ -202,20 +288,29 @@ impl Attention {
     }
 
     /// How a pure decode step grows from step to step, and for how many steps from `shape` on that
-    /// holds: until the mean context fills the window.
+    /// holds: until the mean context is long enough to be split, or fills the window.
     pub(super) fn growth(&self, shape: &StepShape) -> (Fine, u64) {
         let decodes = u64::from(shape.decodes);
         let increment = self.decode.slope(shape.decodes) * u128::from(decodes);
-        let Some(window) = self.shard.window else {
-            return (increment, u64::MAX);
+        // Step k reads `context + k decodes` tokens: how many steps stay within `limit`?
+        let within = |limit: u64| {
+            let room = limit.checked_sub(shape.decode_context)?;
+            Some(room / decodes + 1)
         };
-        let room = decodes
-            .saturating_mul(window)
-            .checked_sub(shape.decode_context);
-        // Step k reads `context + k decodes` tokens while that is within the window; later steps
-        // read the full windows.
-        room.map_or((Fine::ZERO, u64::MAX), |room| {
-            (increment, room / decodes + 1)
-        })
+        let window = self.shard.window.unwrap_or(u64::MAX);
+        let Some(filling) = within(decodes.saturating_mul(window)) else {
+            return (Fine::ZERO, u64::MAX);
+        };
+        let steps = if self.shard.window.is_some() {
+            filling
+        } else {
+            u64::MAX
+        };
+        let splits = self.decode.combine > 0.0 && window > u64::from(DecodeAttentionCurve::TILE);
+        let unsplit = within(Decode::unsplit(shape.decodes)).filter(|_| splits);
+        (
+            increment,
+            unsplit.map_or(steps, |unsplit| steps.min(unsplit)),
+        )
     }
 }

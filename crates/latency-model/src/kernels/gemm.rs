@@ -69,12 +69,17 @@ impl Curve {
     }
 
     pub(super) fn time(&self, rows: u64) -> f64 {
+        self.time_with(rows, 1.0)
+    }
+
+    /// The same with bytes that take the part `warm` of their time from memory.
+    pub(super) fn time_with(&self, rows: u64, warm: f64) -> f64 {
         let exact = rows as f64;
         let whole = rows.next_multiple_of(self.tile) as f64;
         let computed = exact + self.tiled * (whole - exact) + self.extra_rows;
         let compute = self.per_row * computed;
         let memory = self.weights + self.activations_per_row * exact;
-        self.launch + self.blend.max(compute, memory)
+        self.launch + self.blend.max(compute, memory * warm)
     }
 }
 

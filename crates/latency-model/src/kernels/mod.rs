@@ -10,14 +10,16 @@ mod gemm;
 mod moe;
 mod overhead;
 mod parameters;
+mod sources;
 
 use foretoken_hwspec::{GpuSpec, KvFormat, ModelSpec, TensorParallel};
 
-pub use self::alone::{ExpertLayer, Heads};
+pub use self::alone::{ExpertLayer, Heads, LatentHeads};
 pub use self::overhead::{RuntimeParameters, StepOverheads};
 pub use self::parameters::{
     AllReduceAlgorithm, AllReduceCurve, AllReduceGroup, DecodeAttentionCurve, ExpertCurve,
-    GemmCurve, GpuKernels, KernelParameters, PrefillAttentionCurve, SmallKernelCurve, TunedExperts,
+    GemmCurve, GpuKernels, KernelParameters, PrefillAttentionCurve, Reuse, SmallKernelCurve,
+    TunedExperts,
 };
 
 use self::attention::Attention;
@@ -25,12 +27,15 @@ use self::collective::AllReduce;
 use self::gemm::Linear;
 use self::moe::Experts;
 pub(crate) use self::moe::Routing;
+use self::sources::Sources;
 use crate::LatencyModel;
+use crate::confidence::{Confidence, Extent};
 use crate::error::LatencyError;
 use crate::explain::Explanation;
 use crate::fine::Fine;
 use crate::host::HostCosts;
 use crate::law::DecodeLaw;
+use crate::memo::Memo;
 use crate::part::{Breakdown, Ideal, Part, Peaks, Sink, Sum, fine};
 use crate::provenance::Band;
 use crate::shape::StepShape;
@@ -57,7 +62,10 @@ pub struct KernelPhysics {
     ideal_per_sample: f64,
     overheads: StepOverheads,
     host: HostCosts,
-    band: Band,
+    sources: Sources,
+    /// Times of what depends on the rows alone, and on the samples alone.
+    by_rows: Memo,
+    by_samples: Memo,
 }
 
 /// Equal layers.
@@ -147,7 +155,9 @@ impl KernelPhysics {
             ideal_per_sample: passes / peaks.bandwidth,
             overheads: runtime.step,
             host: runtime.host,
-            band: kernels.band(gpu)?,
+            sources: Sources::new(&shard, gpu, kv, &lineage)?,
+            by_rows: Memo::new(),
+            by_samples: Memo::new(),
         })
     }
 
@@ -158,41 +168,57 @@ impl KernelPhysics {
 
     /// How far a predicted step may be off, as factors, by where the accelerator's numbers come from.
     pub const fn band(&self) -> Band {
-        self.band
+        self.sources.band()
     }
 
     /// Hands over the terms that the device executes.
     fn visit_device(&self, shape: &StepShape, sink: &mut impl Sink) {
-        let rows = shape.padded_tokens.max(shape.tokens());
+        self.visit_rows(rows(shape), sink);
+        self.visit_samples(shape.sampled, sink);
+        self.visit_sequences(shape, sink);
+    }
+
+    /// The terms that depend on the number of rows alone.
+    fn visit_rows(&self, rows: u64, sink: &mut impl Sink) {
         let tokens = rows as f64;
         for group in &self.groups {
-            let count = group.count;
             let small = fine(group.small_launch + group.small_per_token * tokens);
             let ideal = Ideal {
                 compute: 0.0,
                 memory: group.ideal_small_per_token * tokens,
             };
-            sink.add(Part::Small, small, ideal, count);
+            sink.add(Part::Small, small, ideal, group.count);
             for linear in &group.linears {
-                linear.visit(rows, count, sink);
-            }
-            group.attention.visit(shape, count, sink);
-            if let Some(experts) = &group.experts {
-                experts.visit(shape.tokens(), rows, count, sink);
+                linear.visit(rows, group.count, sink);
             }
         }
         self.all_reduce
             .visit(self.hidden_bytes * tokens, self.reductions, sink);
-        if shape.sampled > 0 {
-            let samples = f64::from(shape.sampled);
-            self.head.visit(u64::from(shape.sampled), 1, sink);
-            self.all_reduce
-                .visit_gather(self.logit_bytes * samples, sink);
-            let ideal = Ideal {
-                compute: 0.0,
-                memory: self.ideal_per_sample * samples,
-            };
-            sink.add(Part::Sampling, fine(self.per_sample * samples), ideal, 1);
+    }
+
+    /// The terms that depend on the number of sampling sequences alone.
+    fn visit_samples(&self, rows: u32, sink: &mut impl Sink) {
+        if rows == 0 {
+            return;
+        }
+        let samples = f64::from(rows);
+        self.head.visit(u64::from(rows), 1, sink);
+        self.all_reduce
+            .visit_gather(self.logit_bytes * samples, sink);
+        let ideal = Ideal {
+            compute: 0.0,
+            memory: self.ideal_per_sample * samples,
+        };
+        sink.add(Part::Sampling, fine(self.per_sample * samples), ideal, 1);
+    }
+
+    /// The terms that depend on the sequences.
+    fn visit_sequences(&self, shape: &StepShape, sink: &mut impl Sink) {
+        for group in &self.groups {
+            group.attention.visit(shape, group.count, sink);
+            if let Some(experts) = &group.experts {
+                experts.visit(shape.tokens(), rows(shape), group.count, sink);
+            }
         }
     }
 
@@ -208,10 +234,27 @@ impl KernelPhysics {
     }
 
     fn device(&self, shape: &StepShape) -> Fine {
-        let mut sum = Sum::default();
-        self.visit_device(shape, &mut sum);
+        let kept = |memo: &Memo, count, visit: &dyn Fn(&mut Sum)| {
+            memo.time(count, || {
+                let mut sum = Sum::default();
+                visit(&mut sum);
+                sum.0
+            })
+        };
+        let rows = rows(shape);
+        let by_rows = kept(&self.by_rows, rows, &|sum| self.visit_rows(rows, sum));
+        let by_samples = kept(&self.by_samples, shape.sampled.into(), &|sum| {
+            self.visit_samples(shape.sampled, sum);
+        });
+        let mut sum = Sum(by_rows + by_samples);
+        self.visit_sequences(shape, &mut sum);
         sum.0
     }
+}
+
+/// Rows that the linear layers run on.
+fn rows(shape: &StepShape) -> u64 {
+    shape.padded_tokens.max(shape.tokens())
 }
 
 impl LatencyModel for KernelPhysics {
@@ -240,11 +283,21 @@ impl LatencyModel for KernelPhysics {
         if let Some(slack) = launches.bits().checked_sub(self.device(shape).bits())
             && increment > Fine::ZERO
         {
-            let waiting = u64::try_from(slack / increment.bits()).unwrap_or(u64::MAX);
+            let waiting = u64::try_from(slack / increment.bits())
+                .unwrap_or(u64::MAX)
+                .saturating_add(1);
+            if waiting < steps || steps == u64::MAX {
+                return Some(DecodeLaw::new(first, Fine::ZERO, waiting.min(steps)));
+            }
+            // The growth changes before the wait ends.
+            let mut later = *shape;
+            later.decode_context += steps * u64::from(shape.decodes);
+            let rest = (self.device(&later) <= launches).then(|| self.decode_law(&later));
+            let rest = rest.flatten().map_or(0, |law| law.steps());
             return Some(DecodeLaw::new(
                 first,
                 Fine::ZERO,
-                steps.min(waiting.saturating_add(1)),
+                steps.saturating_add(rest),
             ));
         }
         Some(DecodeLaw::new(first, increment, steps))
@@ -257,6 +310,12 @@ impl LatencyModel for KernelPhysics {
         let mut breakdown = Breakdown::default();
         self.visit_device(shape, &mut breakdown);
         self.visit_host(shape, self.device(shape), &mut breakdown);
-        breakdown.into()
+        breakdown
+            .explain(|part, term| self.sources.attach(part, term))
+            .with_band(self.band())
+    }
+
+    fn confidence(&self, extent: &Extent) -> Confidence {
+        self.sources.confidence(extent)
     }
 }

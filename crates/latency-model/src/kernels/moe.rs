@@ -5,6 +5,7 @@ use foretoken_hwspec::GpuSpec;
 use super::parameters::{ExpertCurve, Lineage};
 use crate::arithmetic::{Arithmetic, KernelKind};
 use crate::error::LatencyError;
+use crate::memo::Memo;
 use crate::number::{Amount, Blend};
 use crate::part::{Ideal, Part, Peaks, Sink, fine};
 use crate::shard::ExpertShard;
@@ -17,6 +18,8 @@ pub(super) struct Experts {
     curve: Curve,
     /// The same in 16 bits where narrow tensor cores are used, see [`super::gemm::Linear`].
     plain: Option<Curve>,
+    /// Experts that small numbers of tokens touch.
+    touched: Memo,
 }
 
 #[derive(Debug, Clone)]
@@ -96,6 +99,7 @@ impl Experts {
             per_token: shard.per_token,
             curve: build(arithmetic)?,
             plain: narrow.then(|| build(Arithmetic::plain(gpu))).transpose()?,
+            touched: Memo::new(),
         })
     }
 
@@ -106,7 +110,7 @@ impl Experts {
             return;
         }
         let routed = rows as f64 * self.per_token;
-        let touched = self.routing.touched(tokens);
+        let touched = self.touched.number(tokens, || self.routing.touched(tokens));
         let time = self.curve.time(routed, touched);
         let time = self
             .plain

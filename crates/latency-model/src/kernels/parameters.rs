@@ -67,14 +67,45 @@ pub struct GemmCurve {
     pub tiled: Amount,
     /// Sharpness of the change from memory-bound to compute-bound.
     pub blend: Blend,
+    /// What a benchmark that multiplies with the same weights again finds in the cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reuse: Option<Reuse>,
     /// Where these numbers come from.
     pub provenance: Provenance,
+}
+
+/// The last-level cache of an accelerator as a kernel sees it that comes back to the same bytes.
+///
+/// Benchmarks time a kernel on the same operands again and again; a model comes back to a layer's
+/// weights and caches only after all others, so that its steps never find them there.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Reuse {
+    /// Bytes that stay, in 2^20.
+    pub mebibytes: Amount,
+    /// How many times faster they move than those from memory: at least 1.
+    pub speed: Amount,
+}
+
+impl Reuse {
+    /// The part of the time from memory that `bytes` bytes take, used again and again: all that
+    /// fits stays, and nothing of what is half as large again.
+    pub(crate) fn factor(self, bytes: f64) -> f64 {
+        let capacity = self.mebibytes.get() * 1_048_576.0;
+        let kept = if capacity > 0.0 {
+            ((1.5 * capacity - bytes) / (0.5 * capacity)).clamp(0.0, 1.0)
+        } else {
+            0.0
+        };
+        1.0 - kept * (1.0 - 1.0 / self.speed.get().max(1.0))
+    }
 }
 
 /// Attention of decodes:
 /// `launch + per sequence (granule tokens of cache + own bytes) + cached bytes / (memory W)`, the
 /// cached bytes costing `max_4(1, fill / (heads max(sequences, split)))` times that while the batch
-/// does not fill the device.
+/// does not fill the device. Kernels that split long contexts over the device, or that bring the
+/// queries of a group together first, launch a further kernel for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct DecodeAttentionCurve {
@@ -88,19 +119,48 @@ pub struct DecodeAttentionCurve {
     pub granule: Amount,
     /// Sequences times key/value heads that fill the device.
     pub fill: Amount,
+    /// The same where every query head has its own key/value head, if it differs: kernels split the
+    /// contexts of groups only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fill_ungrouped: Option<Amount>,
     /// Sequences that a smaller batch counts as, since the kernel splits its contexts.
     pub split: Amount,
+    /// Time of combining the parts of split contexts: groups whose mean context is longer than
+    /// [`TILE`](Self::TILE).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub combine_us: Amount,
+    /// Time of bringing the queries of groups together: with several sequences and several
+    /// key/value heads they do not lie so already.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub regroup_us: Amount,
     /// How often the query and output bytes of a sequence are paid.
     pub own: Amount,
+    /// What a benchmark that reads the same caches again finds nearer than in memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reuse: Option<Reuse>,
     /// Where these numbers come from.
     pub provenance: Provenance,
+}
+
+impl DecodeAttentionCurve {
+    /// Tokens of context that a kernel reads at a time; it splits no shorter ones.
+    pub const TILE: u32 = 128;
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands over references"
+)]
+fn is_zero(amount: &Amount) -> bool {
+    amount.get() <= 0.0
 }
 
 /// Attention of prefill chunks:
 /// `launch + max_4(FLOPs / (compute P) + own bytes / (memory W) + past, serial (past + new))`. The
 /// FLOPs are those of `(new + rows)` queries by `(past + new / 2 + keys)` keys for each chunk; the
 /// past is read as a decode reads it; the last part is the loop of one tile of queries over all its
-/// keys, which is what a small chunk behind a long prefix waits for.
+/// keys, which is what a small chunk behind a long prefix waits for. Where a `blend` is given, FLOPs
+/// and bytes overlap.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct PrefillAttentionCurve {
@@ -116,6 +176,16 @@ pub struct PrefillAttentionCurve {
     pub serial_ns: Amount,
     /// Share of memory bandwidth at which queries, keys, values and outputs move.
     pub memory: Share,
+    /// How often each tile of 128 queries reads its keys and values from memory.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub reread: Amount,
+    /// Sharpness of the change from moving to multiplying; if absent, they take turns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blend: Option<Blend>,
+    /// The cache that queries, keys, values and outputs stay in while they are few. They come from
+    /// the kernel before, so that steps find them there too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reuse: Option<Reuse>,
     /// Where these numbers come from.
     pub provenance: Provenance,
 }
@@ -248,6 +318,57 @@ impl KernelParameters {
         }
     }
 
+    /// The curve of matrix products that applies to `gpu`: its own, or its nearest relative's.
+    ///
+    /// # Errors
+    ///
+    /// [`LatencyError::NoParameters`] if neither has one.
+    pub fn gemm(&self, gpu: &GpuSpec, kind: KernelKind) -> Result<&GemmCurve, LatencyError> {
+        self.lineage(gpu).kind("gemm", kind, |k| &k.gemm)
+    }
+
+    /// Likewise, of the attention of decodes.
+    ///
+    /// # Errors
+    ///
+    /// As [`gemm`](Self::gemm).
+    pub fn decode_attention(&self, gpu: &GpuSpec) -> Result<&DecodeAttentionCurve, LatencyError> {
+        let lineage = self.lineage(gpu);
+        let found = lineage.find("decode-attention", |k| k.decode_attention.as_ref());
+        found.map(|(curve, _)| curve)
+    }
+
+    /// Likewise, of the attention of prefill chunks.
+    ///
+    /// # Errors
+    ///
+    /// As [`gemm`](Self::gemm).
+    pub fn prefill_attention(&self, gpu: &GpuSpec) -> Result<&PrefillAttentionCurve, LatencyError> {
+        let lineage = self.lineage(gpu);
+        let found = lineage.find("prefill-attention", |k| k.prefill_attention.as_ref());
+        found.map(|(curve, _)| curve)
+    }
+
+    /// Likewise, of routed experts.
+    ///
+    /// # Errors
+    ///
+    /// As [`gemm`](Self::gemm).
+    pub fn experts(&self, gpu: &GpuSpec, kind: KernelKind) -> Result<&ExpertCurve, LatencyError> {
+        self.lineage(gpu).kind("experts", kind, |k| &k.experts)
+    }
+
+    /// Likewise, of all-reduces.
+    ///
+    /// # Errors
+    ///
+    /// As [`gemm`](Self::gemm).
+    pub fn all_reduce(&self, gpu: &GpuSpec) -> Result<&AllReduceCurve, LatencyError> {
+        let lineage = self.lineage(gpu);
+        let found = lineage.find("all-reduce", |k| k.all_reduce.as_ref());
+        found.map(|(curve, _)| curve)
+    }
+
     /// Where the parameters of `gpu` come from, block by block; those of 16-bit kernels for blocks
     /// that differ by format.
     ///
@@ -345,6 +466,17 @@ impl<'a> Lineage<'a> {
         kind: KernelKind,
         of: impl Fn(&'a GpuKernels) -> &'a BTreeMap<KernelKind, T>,
     ) -> Result<&'a T, LatencyError> {
+        self.nearest_kind(block, kind, |kernels, kind| of(kernels).get(&kind))
+            .map(|((curve, _), _)| curve)
+    }
+
+    /// The same, with the kind that it is for.
+    pub(crate) fn nearest_kind<T>(
+        &self,
+        block: &'static str,
+        kind: KernelKind,
+        of: impl Fn(&'a GpuKernels, KernelKind) -> Option<&'a T>,
+    ) -> Result<(Found<'a, T>, KernelKind), LatencyError> {
         let stand_ins: &[KernelKind] = match kind {
             KernelKind::Fp8Block => &[KernelKind::Fp8Block, KernelKind::Fp8],
             KernelKind::Fp8 => &[KernelKind::Fp8, KernelKind::Fp8Block],
@@ -353,18 +485,27 @@ impl<'a> Lineage<'a> {
             KernelKind::WeightOnly => &[KernelKind::WeightOnly],
             KernelKind::Fp4 => &[KernelKind::Fp4],
         };
-        stand_ins
-            .iter()
-            .find_map(|kind| self.search(|kernels| of(kernels).get(kind)))
-            .map_or_else(
-                || self.find(block, |kernels| of(kernels).get(&KernelKind::Bf16)),
-                Ok,
-            )
-            .map(|(curve, _)| curve)
+        for &kind in stand_ins {
+            if let Some(found) = self.search(|kernels| of(kernels, kind)) {
+                return Ok((found, kind));
+            }
+        }
+        self.find(block, |kernels| of(kernels, KernelKind::Bf16))
+            .map(|found| (found, KernelKind::Bf16))
+    }
+
+    /// The accelerators, the nearest first.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'a str> {
+        self.entries.iter().map(|(name, _)| *name)
+    }
+
+    /// The accelerator at a place of the lineage.
+    pub(crate) fn name(&self, generation: usize) -> &'a str {
+        self.entries[generation].0
     }
 
     /// The provenance of a block as seen from the accelerator: a relative's fit is derived.
-    fn provenance(&self, (own, generation): Found<'a, Provenance>) -> Provenance {
+    pub(crate) fn provenance(&self, (own, generation): Found<'a, Provenance>) -> Provenance {
         match own {
             _ if self.own && generation == 0 => own.clone(),
             Provenance::Datasheet {} => Provenance::Datasheet {},

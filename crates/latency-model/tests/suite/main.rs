@@ -1,5 +1,8 @@
 //! Properties of the latency models.
 
+mod confidence;
 mod fits;
+mod formats;
+mod latent;
 mod law;
 mod physics;

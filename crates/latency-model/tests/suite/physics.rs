@@ -3,7 +3,8 @@
 use std::sync::OnceLock;
 
 use foretoken_hwspec::{
-    GpuSpec, KvFormat, LinkKind, ModelSpec, TensorParallel, WeightFormat, catalog::Catalog,
+    GpuSpec, KvFormat, LinkKind, ModelSpec, Sampling, TensorParallel, WeightFormat,
+    catalog::Catalog,
 };
 use foretoken_latency_model::{
     AdditivePhysics, Affine, Fine, GraphMode, KernelPhysics, LatencyModel, Roofline, StepShape,
@@ -111,6 +112,19 @@ fn batch(sequences: &[(u32, u32)], graph: GraphMode) -> StepShape {
     shape
 }
 
+/// Makes a part of the context common to several sequences: all but the first read it again.
+fn share(shape: &mut StepShape, part: f64) {
+    let sequences = f64::from(shape.sequences());
+    let context = (shape.decode_context + shape.prefill_context) as f64;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a part of it"
+    )]
+    let shared = (context * (sequences - 1.0) / sequences * part) as u64;
+    shape.shared_context = shared;
+}
+
 /// `later` is not shorter than `sooner`, but for the last bits of a float.
 fn not_shorter(later: Fine, sooner: Fine) -> bool {
     later.as_nanos_f64() >= sooner.as_nanos_f64() * (1.0 - 1e-9)
@@ -121,9 +135,10 @@ proptest! {
 
     #[test]
     fn no_step_beats_its_roofline(
-        d in deployments(), sequences in sequences(), graph in graphs(),
+        d in deployments(), sequences in sequences(), graph in graphs(), shared in 0.0_f64..=1.0,
     ) {
-        let shape = batch(&sequences, graph);
+        let mut shape = batch(&sequences, graph);
+        share(&mut shape, shared);
         let bound = bound_step_with(d.model, d.gpu, d.tp, d.kv, &shape).expect("valid");
         let step = d.physics().step(&shape);
         prop_assert!(not_shorter(step, bound), "{step} < {bound}");
@@ -152,6 +167,26 @@ proptest! {
         for term in explanation.terms() {
             prop_assert!(term.efficiency.is_none_or(|e| e > 0.0 && e <= 1.0 + 1e-9), "{term:?}");
         }
+    }
+
+    #[test]
+    fn sharing_context_saves_no_more_than_its_bytes(
+        d in deployments(), sequences in sequences(), graph in graphs(), shared in 0.0_f64..=1.0,
+    ) {
+        let model = d.physics();
+        let plain = batch(&sequences, graph);
+        let mut common = plain;
+        share(&mut common, shared);
+        let (apart, together) = (model.step(&plain), model.step(&common));
+        prop_assert!(not_shorter(apart, together), "{apart} < {together}");
+        prop_assert_eq!(model.explain(&common).total(), together);
+        // What decodes read from the cache instead of memory is cheaper, not free.
+        let attention = |shape: &StepShape| {
+            let explanation = model.explain(shape);
+            let terms = explanation.terms().iter();
+            terms.filter(|term| term.name == "attention (decode)").map(|term| term.time).sum::<Fine>()
+        };
+        prop_assert!(plain.decodes == 0 || attention(&common) > Fine::ZERO);
     }
 
     #[test]
@@ -260,10 +295,11 @@ proptest! {
     #[test]
     fn the_law_of_decodes_is_their_steps_to_the_bit(
         d in deployments(), count in 1_u32..600, mean in 1_u32..20_000, more in any::<u8>(),
-        padded in 0_u64..1_000, graph in graphs(),
+        padded in 0_u64..1_000, graph in graphs(), shared in 0.0_f64..=1.0,
     ) {
         let context = u64::from(count) * u64::from(mean) + u64::from(more) % u64::from(count);
         let mut shape = StepShape::decode(count, context);
+        share(&mut shape, shared);
         shape.padded_tokens = shape.padded_tokens.max(padded);
         shape.graph = graph;
         let model = d.physics();
@@ -409,7 +445,9 @@ fn a_latency_model_is_an_object_that_threads_share() {
 #[test]
 fn a_step_waits_for_its_launches_until_its_context_outgrows_them() {
     let catalog = Catalog::builtin();
-    let model = catalog.model("Qwen/Qwen2.5-0.5B-Instruct").expect("listed");
+    let mut model = catalog.model("Qwen/Qwen2.5-0.5B-Instruct").expect("listed");
+    // Sorting the vocabulary would take longer than the launches.
+    model.sampling = Sampling::Full;
     let gpu = catalog.gpu("H100-SXM-80GB").expect("listed");
     let model = physics(&model, &gpu, TensorParallel::ONE, KvFormat::Auto);
     let mut shape = StepShape::decode(64, 64_000);

@@ -1,0 +1,496 @@
+//! [`fit`]: curves from timings.
+//!
+//! A block is one curve: an accelerator's kernels of one class (and kind of arithmetic, or size of
+//! group). Every form of the curve is searched with CMA-ES from the present curve, on four fifths
+//! of the rows, for the least mean of a loss that grows with the square of small errors and with the
+//! size of large ones; the errors that are reported are those of the other fifth.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use foretoken::hwspec::{Catalog, GpuSpec, KvFormat};
+use foretoken::latency_model::kernels::{AllReduceCurve, GpuKernels};
+use foretoken::latency_model::number::{Amount, Share};
+use foretoken::latency_model::{KernelKind, KernelParameters, Provenance};
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use serde::Serialize;
+
+use super::check::{Accelerators, Check, check_rows, spread};
+use super::curve::{Curve, Form};
+use super::predict::predict;
+use super::table::Table;
+use super::timing::{Class, Kernel, Timing};
+use crate::error::CalibrateError;
+use crate::optimizer::{CmaEs, Search, minimise};
+
+/// Fewer rows than these are not fitted.
+pub const MIN_ROWS: usize = 20;
+
+/// Relative error from which on the loss grows no longer with its square.
+const LARGE: f64 = 0.1;
+
+/// How a fit is run.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Settings {
+    /// Seed of the searches.
+    pub seed: u64,
+    /// Candidates for each form of a block.
+    pub evaluations: usize,
+    /// Only this accelerator, by its catalog name.
+    pub gpu: Option<String>,
+}
+
+impl Default for Settings {
+    /// Seed 1, 3000 candidates, all accelerators.
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            evaluations: 3_000,
+            gpu: None,
+        }
+    }
+}
+
+/// Which curve a row belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Block {
+    Gemm(KernelKind),
+    Decode,
+    Prefill,
+    Experts(KernelKind),
+    AllReduce(u32),
+}
+
+impl Block {
+    /// The block that is fitted to a row, if one is.
+    fn of(kernel: &Kernel, gpu: &GpuSpec) -> Option<Self> {
+        match *kernel {
+            // Narrower products are a router's or a test's.
+            Kernel::Gemm { format, shape, .. } if shape[1].min(shape[2]) >= 512 => {
+                Some(Self::Gemm(KernelKind::of(format, gpu)))
+            }
+            Kernel::Decode { heads, .. } if heads.format == KvFormat::Auto => Some(Self::Decode),
+            Kernel::Prefill { heads, chunks }
+                if heads.format == KvFormat::Auto && chunks[1] > 1 =>
+            {
+                Some(Self::Prefill)
+            }
+            // Divided experts are another exchange, not another kernel.
+            Kernel::Experts {
+                layer, devices: 1, ..
+            } => Some(Self::Experts(KernelKind::of(layer.format, gpu))),
+            Kernel::AllReduce { devices, .. } => Some(Self::AllReduce(devices)),
+            _ => None,
+        }
+    }
+}
+
+/// One fitted curve.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub struct FittedBlock {
+    /// The accelerator's catalog name.
+    pub gpu: String,
+    /// Class of kernels.
+    pub class: Class,
+    /// Kind of arithmetic or size of group; empty where there is one curve.
+    pub kind: String,
+    /// Software that was timed.
+    pub software: String,
+    /// Rows, those held out included.
+    pub rows: usize,
+    /// Median absolute relative error on the held-out rows.
+    pub median_error: f64,
+    /// P90 of these.
+    pub p90_error: f64,
+    /// The same two with the parameters before the fit, on the same rows.
+    pub before: Option<(f64, f64)>,
+    #[serde(skip)]
+    block: Option<Block>,
+    #[serde(skip)]
+    curve: Option<Curve>,
+}
+
+/// A whole fit.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub struct KernelFit {
+    /// The fitted curves.
+    pub blocks: Vec<FittedBlock>,
+    /// Predictions of each measured accelerator as if it were not: from its relative.
+    pub unseen: Check,
+    /// The parameters with the fitted curves in place of theirs.
+    #[serde(skip)]
+    pub parameters: KernelParameters,
+}
+
+struct Task<'a> {
+    gpu: GpuSpec,
+    block: Block,
+    rows: Vec<&'a Timing>,
+    software: String,
+}
+
+/// Fits the curves of all accelerators of `tables`, starting from `base`. What the tables do not
+/// cover stays as it is.
+///
+/// # Errors
+/// [`CalibrateError::OutOfRange`] if the budget is too small for a search.
+pub fn fit(
+    tables: &[Table],
+    catalog: &Catalog,
+    base: &KernelParameters,
+    settings: &Settings,
+) -> Result<KernelFit, CalibrateError> {
+    let tasks = tasks(tables, catalog, settings);
+    let blocks = tasks
+        .into_par_iter()
+        .map(|task| fit_block(&task, base, settings));
+    let blocks = blocks.collect::<Result<Vec<FittedBlock>, _>>()?;
+    let mut parameters = base.clone();
+    for block in &blocks {
+        install(&mut parameters, block);
+    }
+    let unseen = unseen(tables, catalog, &parameters, settings);
+    Ok(KernelFit {
+        blocks,
+        unseen,
+        parameters,
+    })
+}
+
+fn tasks<'a>(tables: &'a [Table], catalog: &Catalog, settings: &Settings) -> Vec<Task<'a>> {
+    let mut accelerators = Accelerators::new(catalog);
+    let mut groups: BTreeMap<(String, Block), (GpuSpec, Vec<&Timing>)> = BTreeMap::new();
+    for timing in tables.iter().flat_map(|table| &table.timings) {
+        let Some(gpu) = accelerators.find(&timing.gpu) else {
+            continue;
+        };
+        if settings
+            .gpu
+            .as_ref()
+            .is_some_and(|wanted| *wanted != gpu.name)
+        {
+            continue;
+        }
+        if let Some(block) = Block::of(&timing.kernel, gpu) {
+            let group = groups.entry((gpu.name.clone(), block));
+            let (_, rows) = group.or_insert_with(|| (gpu.clone(), Vec::new()));
+            rows.push(timing);
+        }
+    }
+    let tasks = groups.into_iter().filter_map(|((_, block), (gpu, rows))| {
+        let rows = nearest(&rows);
+        let software = rows.first()?.software.clone();
+        (rows.len() >= MIN_ROWS).then_some(Task {
+            gpu,
+            block,
+            rows,
+            software,
+        })
+    });
+    tasks.collect()
+}
+
+/// The rows that are nearest to what serves: those of the vLLM version of the measured servers if
+/// there are any, and balanced routing if there is enough of it.
+fn nearest<'a>(rows: &[&'a Timing]) -> Vec<&'a Timing> {
+    let pick = |wanted: &dyn Fn(&Timing) -> bool, rows: &[&'a Timing]| -> Vec<&'a Timing> {
+        let picked: Vec<_> = rows.iter().copied().filter(|row| wanted(row)).collect();
+        if picked.len() >= MIN_ROWS {
+            picked
+        } else {
+            rows.to_vec()
+        }
+    };
+    let rows = pick(&|row| row.software == "vLLM 0.14.0", rows);
+    pick(
+        &|row| !matches!(row.kernel, Kernel::Experts { skew, .. } if skew > 0.0),
+        &rows,
+    )
+}
+
+fn fit_block(
+    task: &Task<'_>,
+    base: &KernelParameters,
+    settings: &Settings,
+) -> Result<FittedBlock, CalibrateError> {
+    let gpu = &task.gpu;
+    let cache = base
+        .decode_attention(gpu)
+        .map_or(Share::ONE, |curve| curve.memory);
+    let (held_out, train): (Vec<&Timing>, Vec<&Timing>) =
+        task.rows.iter().copied().partition(|row| row.is_held_out());
+    let own = own_curve(base, gpu, task.block);
+    let start = own.clone().or_else(|| near_curve(base, gpu, task.block));
+    let tuned = match &own {
+        Some(Curve::Experts(curve)) => curve.tuned.as_ref().map(|tuned| tuned.shapes.clone()),
+        _ => None,
+    };
+    let first = &task.rows[0].kernel;
+    let rows = train.len().max(1) as f64;
+    // What there is stays unless another is better by more than the luck of these rows.
+    let luck = 0.02 + 5.0 / rows;
+    let mut best: Option<(f64, Curve)> = own.as_ref().map(|curve| {
+        let loss = loss(curve, &train, gpu, cache);
+        (libm::log(loss) - luck, curve.clone())
+    });
+    let forms = Form::candidates(first, &tuned.unwrap_or_default());
+    let simplest = forms.iter().map(Form::len).min().unwrap_or(0);
+    for form in forms {
+        let space = form.space(start.as_ref())?;
+        let objective = |values: &[f64]| Ok(loss(&form.curve(values), &train, gpu, cache));
+        let mut search = CmaEs::new(space, settings.seed);
+        let found = minimise(&mut search, &objective, &Search::new(settings.evaluations))?;
+        // A richer form has to earn its numbers.
+        let score = libm::log(found.loss) + 4.0 * (form.len() - simplest) as f64 / rows;
+        if best.as_ref().is_none_or(|(least, _)| score < *least) {
+            best = Some((score, form.curve(&found.values)));
+        }
+    }
+    let (_, curve) = best.expect("there is a form for every kernel");
+    let (median_error, p90_error) = spread(errors(&curve, &held_out, gpu, cache));
+    let before = own.map(|_| {
+        let predicted = held_out.iter().filter_map(|row| {
+            Some((predict(&row.kernel, gpu, base).ok()? / row.micros - 1.0).abs())
+        });
+        spread(predicted.collect())
+    });
+    let kind = match task.block {
+        Block::Gemm(kind) | Block::Experts(kind) => kind.name().to_owned(),
+        Block::AllReduce(devices) => devices.to_string(),
+        _ => String::new(),
+    };
+    Ok(FittedBlock {
+        gpu: gpu.name.clone(),
+        class: first.class(),
+        kind,
+        software: task.software.clone(),
+        rows: task.rows.len(),
+        median_error,
+        p90_error,
+        before,
+        block: Some(task.block),
+        curve: Some(curve),
+    })
+}
+
+fn errors(curve: &Curve, rows: &[&Timing], gpu: &GpuSpec, cache: Share) -> Vec<f64> {
+    rows.iter()
+        .filter_map(|row| Some((curve.time(&row.kernel, gpu, cache)? / row.micros - 1.0).abs()))
+        .collect()
+}
+
+/// Mean of a smooth absolute value of the logarithmic errors.
+fn loss(curve: &Curve, rows: &[&Timing], gpu: &GpuSpec, cache: Share) -> f64 {
+    let losses = rows.iter().map(|row| {
+        let Some(time) = curve.time(&row.kernel, gpu, cache) else {
+            return f64::INFINITY;
+        };
+        let error = libm::log(time / row.micros) / LARGE;
+        2.0 * ((1.0 + error * error).sqrt() - 1.0)
+    });
+    losses.sum::<f64>() / rows.len().max(1) as f64
+}
+
+/// The accelerator's own curve.
+fn own_curve(parameters: &KernelParameters, gpu: &GpuSpec, block: Block) -> Option<Curve> {
+    let kernels = parameters.gpus.get(&gpu.name)?;
+    match block {
+        Block::Gemm(kind) => kernels.gemm.get(&kind).cloned().map(Curve::Gemm),
+        Block::Decode => kernels.decode_attention.clone().map(Curve::Decode),
+        Block::Prefill => kernels.prefill_attention.clone().map(Curve::Prefill),
+        Block::Experts(kind) => kernels.experts.get(&kind).cloned().map(Curve::Experts),
+        Block::AllReduce(devices) => {
+            let groups = &kernels.all_reduce.as_ref()?.groups;
+            let group = groups.iter().find(|group| group.devices == devices)?;
+            Some(Curve::AllReduce(group.clone()))
+        }
+    }
+}
+
+/// A relative's, to start from.
+fn near_curve(parameters: &KernelParameters, gpu: &GpuSpec, block: Block) -> Option<Curve> {
+    match block {
+        Block::Gemm(kind) => parameters.gemm(gpu, kind).ok().cloned().map(Curve::Gemm),
+        Block::Decode => parameters
+            .decode_attention(gpu)
+            .ok()
+            .cloned()
+            .map(Curve::Decode),
+        Block::Prefill => parameters
+            .prefill_attention(gpu)
+            .ok()
+            .cloned()
+            .map(Curve::Prefill),
+        Block::Experts(kind) => parameters
+            .experts(gpu, kind)
+            .ok()
+            .cloned()
+            .map(Curve::Experts),
+        Block::AllReduce(_) => None,
+    }
+}
+
+/// Puts a fitted curve in place.
+fn install(parameters: &mut KernelParameters, fitted: &FittedBlock) {
+    let (Some(block), Some(curve)) = (fitted.block, fitted.curve.clone()) else {
+        return;
+    };
+    let error = |value: f64| {
+        Amount::new((value.min(1e9) * 1_000.0).round() / 1_000.0)
+            .expect("absolute errors are not negative")
+    };
+    let what = match block {
+        Block::Gemm(kind) => format!("{} GEMM", kind.name()),
+        Block::Decode => "decode attention".to_owned(),
+        Block::Prefill => "causal attention".to_owned(),
+        Block::Experts(kind) => format!("fused experts, {}", kind.name()),
+        Block::AllReduce(_) => "all-reduce".to_owned(),
+    };
+    let provenance = Provenance::Fitted {
+        to: format!("aiconfigurator 095f58a: {} {what}", fitted.software),
+        rows: u32::try_from(fitted.rows).unwrap_or(u32::MAX),
+        median_error: error(fitted.median_error),
+        p90_error: error(fitted.p90_error),
+    };
+    let kernels = parameters.gpus.entry(fitted.gpu.clone()).or_default();
+    match (block, curve) {
+        (Block::Gemm(kind), Curve::Gemm(mut curve)) => {
+            curve.provenance = provenance;
+            kernels.gemm.insert(kind, curve);
+        }
+        (_, Curve::Decode(mut curve)) => {
+            curve.provenance = provenance;
+            kernels.decode_attention = Some(curve);
+        }
+        (_, Curve::Prefill(mut curve)) => {
+            curve.provenance = provenance;
+            kernels.prefill_attention = Some(curve);
+        }
+        (Block::Experts(kind), Curve::Experts(mut curve)) => {
+            curve.provenance = provenance;
+            kernels.experts.insert(kind, curve);
+        }
+        (_, Curve::AllReduce(group)) => install_group(kernels, group, provenance),
+        _ => {}
+    }
+}
+
+/// The curve of all group sizes has one provenance: rows add up, of errors the largest counts.
+fn install_group(
+    kernels: &mut GpuKernels,
+    group: foretoken::latency_model::kernels::AllReduceGroup,
+    provenance: Provenance,
+) {
+    let curve = kernels.all_reduce.get_or_insert_with(|| AllReduceCurve {
+        groups: Vec::new(),
+        provenance: provenance.clone(),
+    });
+    // Group sizes come in ascending order, so that the smallest starts anew.
+    let first = curve
+        .groups
+        .iter()
+        .all(|other| other.devices >= group.devices);
+    curve.provenance = match (&curve.provenance, provenance) {
+        (
+            Provenance::Fitted {
+                rows: before,
+                median_error: median,
+                p90_error: p90,
+                ..
+            },
+            Provenance::Fitted {
+                to,
+                rows,
+                median_error,
+                p90_error,
+            },
+        ) if !first => {
+            let larger = |a: Amount, b: Amount| if a.get() < b.get() { b } else { a };
+            Provenance::Fitted {
+                to,
+                rows: rows.saturating_add(*before),
+                median_error: larger(median_error, *median),
+                p90_error: larger(p90_error, *p90),
+            }
+        }
+        (_, provenance) => provenance,
+    };
+    match curve
+        .groups
+        .binary_search_by_key(&group.devices, |other| other.devices)
+    {
+        Ok(at) => curve.groups[at] = group,
+        Err(at) => curve.groups.insert(at, group),
+    }
+}
+
+/// Every accelerator with curves of its own, predicted from its relative.
+fn unseen(
+    tables: &[Table],
+    catalog: &Catalog,
+    parameters: &KernelParameters,
+    settings: &Settings,
+) -> Check {
+    let measured: Vec<&String> = parameters
+        .gpus
+        .iter()
+        .filter(|(name, kernels)| {
+            kernels.like.is_some()
+                && !kernels.gemm.is_empty()
+                && settings.gpu.as_ref().is_none_or(|wanted| wanted == *name)
+        })
+        .map(|(name, _)| name)
+        .collect();
+    let mut all = Check {
+        groups: Vec::new(),
+        left_out: BTreeMap::new(),
+    };
+    for name in measured {
+        let mut others = parameters.clone();
+        if let Some(own) = others.gpus.get_mut(name) {
+            *own = GpuKernels {
+                like: own.like.clone(),
+                ..GpuKernels::default()
+            };
+        }
+        let is_it = |timing: &Timing| catalog.gpu(&timing.gpu).is_ok_and(|gpu| gpu.name == *name);
+        all.groups
+            .extend(check_rows(tables, catalog, &others, is_it).groups);
+    }
+    all
+}
+
+impl KernelFit {
+    /// The fit in Markdown: errors on what was held out, and of accelerators as if unseen.
+    pub fn markdown(&self) -> String {
+        let mut text = String::from(
+            "## Curves, on the fifth of the rows that was held out\n\n\
+             | accelerator | class | kind | software | rows | median error | P90 | before |\n\
+             |---|---|---|---|---:|---:|---:|---:|\n",
+        );
+        for block in &self.blocks {
+            let percent = |(median, p90): (f64, f64)| {
+                format!("{:.1} %, {:.1} %", median * 100.0, p90 * 100.0)
+            };
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} | {} | {} | {:.1} % | {:.1} % | {} |",
+                block.gpu,
+                block.class.name(),
+                block.kind,
+                block.software,
+                block.rows,
+                block.median_error * 100.0,
+                block.p90_error * 100.0,
+                block.before.map_or("-".to_owned(), percent)
+            );
+        }
+        text.push_str("\n## Accelerators as if unseen: predicted from their relatives\n\n");
+        text + &self.unseen.markdown()
+    }
+}

@@ -1,0 +1,240 @@
+//! What a long search leaves behind: a log that a later run continues, and a progress bar.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::{Deserialize, Serialize};
+
+use crate::error::CalibrateError;
+
+/// Evaluations and their losses, in memory and, if it was opened on a file, in that file: one JSON
+/// object a line, appended as soon as an evaluation ends. Evaluations are found again by the bytes of
+/// their candidate and by their context, so a search that is started again goes quickly through what
+/// it did and then continues.
+#[derive(Debug, Default)]
+pub struct Log {
+    known: Mutex<BTreeMap<String, f64>>,
+    file: Option<(PathBuf, Mutex<File>)>,
+}
+
+/// A line of the file. The bytes in `key` and `bits` are what counts; the others are for people.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    loss: f64,
+    values: Vec<f64>,
+    key: String,
+    bits: String,
+}
+
+impl Log {
+    /// Opens a log, or begins one. A last line that was cut off is dropped.
+    ///
+    /// # Errors
+    /// [`CalibrateError::File`] if it cannot be read or written, [`CalibrateError::Log`] if it is
+    /// something else.
+    pub fn open(path: &Path) -> Result<Self, CalibrateError> {
+        let failed = |source| CalibrateError::file(path, source);
+        let mut file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .read(true)
+            .open(path)
+            .map_err(failed)?;
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut file, &mut text).map_err(failed)?;
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        let mut known = BTreeMap::new();
+        for (index, line) in text[..whole].lines().enumerate() {
+            let malformed = |problem: String| CalibrateError::Log {
+                path: path.into(),
+                line: index + 1,
+                problem,
+            };
+            let line: Line =
+                serde_json::from_str(line).map_err(|error| malformed(error.to_string()))?;
+            let bits = u64::from_str_radix(&line.bits, 16)
+                .map_err(|_| malformed(format!("bits is {}: allowed is hex", line.bits)))?;
+            known.insert(line.key, f64::from_bits(bits));
+        }
+        if whole < text.len() {
+            file.set_len(whole as u64).map_err(failed)?;
+        }
+        Ok(Self {
+            known: Mutex::new(known),
+            file: Some((path.into(), Mutex::new(file))),
+        })
+    }
+
+    /// How many evaluations it holds.
+    pub fn len(&self) -> usize {
+        lock(&self.known).len()
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The loss of a candidate: the one it holds, or that of `evaluate`, which it then keeps. What is
+    /// not finite becomes infinite.
+    pub(crate) fn remember(
+        &self,
+        context: u64,
+        values: &[f64],
+        evaluate: impl FnOnce() -> Result<f64, CalibrateError>,
+    ) -> Result<f64, CalibrateError> {
+        let key = key(context, values);
+        if let Some(loss) = lock(&self.known).get(&key) {
+            return Ok(*loss);
+        }
+        let loss = evaluate()?;
+        let loss = if loss.is_finite() {
+            loss
+        } else {
+            f64::INFINITY
+        };
+        self.append(&key, values, loss)?;
+        lock(&self.known).insert(key, loss);
+        Ok(loss)
+    }
+
+    fn append(&self, key: &str, values: &[f64], loss: f64) -> Result<(), CalibrateError> {
+        let Some((path, file)) = &self.file else {
+            return Ok(());
+        };
+        let line = Line {
+            // JSON has no infinity; the bits do.
+            loss: loss.min(f64::MAX),
+            values: values.to_vec(),
+            key: key.to_owned(),
+            bits: format!("{:016x}", loss.to_bits()),
+        };
+        let line = serde_json::to_string(&line).expect("a line is plain numbers and text") + "\n";
+        lock(file)
+            .write_all(line.as_bytes())
+            .map_err(|source| CalibrateError::file(path, source))
+    }
+}
+
+/// The bytes of a context and a candidate, in hex.
+fn key(context: u64, values: &[f64]) -> String {
+    let mut key = format!("{context:016x}");
+    for value in values {
+        let _ = write!(key, "{:016x}", value.to_bits());
+    }
+    key
+}
+
+/// A panic elsewhere leaves whole entries behind: nothing is written in parts.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A number that stands for a text: FNV-1a.
+pub(crate) fn fingerprint(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+/// How far a search is, on standard error; nothing where that is no terminal.
+#[derive(Debug)]
+pub(crate) struct Progress(Option<ProgressBar>);
+
+impl Progress {
+    pub(crate) const fn hidden() -> Self {
+        Self(None)
+    }
+
+    pub(crate) fn bar(label: &str, evaluations: usize) -> Self {
+        let bar = ProgressBar::new(evaluations as u64).with_prefix(label.to_owned());
+        let style = "{prefix} {wide_bar} {pos}/{len}, {eta} left {msg}";
+        let style = ProgressStyle::with_template(style);
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        Self(Some(bar))
+    }
+
+    pub(crate) fn advance(&self) {
+        if let Some(bar) = &self.0 {
+            bar.inc(1);
+        }
+    }
+
+    pub(crate) fn tell(&self, loss: f64) {
+        if let Some(bar) = &self.0 {
+            bar.set_message(format!("loss {loss:.5}"));
+        }
+    }
+
+    pub(crate) fn finish(&self) {
+        if let Some(bar) = &self.0 {
+            bar.abandon();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("foretoken-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        path
+    }
+
+    #[test]
+    fn what_was_evaluated_is_remembered_to_the_bit_across_runs() {
+        let path = file("remembered.jsonl");
+        let (values, loss) = ([0.1 + 0.2, f64::MIN_POSITIVE], 1.0 / 3.0);
+        let log = Log::open(&path).expect("a new file");
+        let first = log.remember(7, &values, || Ok(loss)).expect("evaluated");
+        assert_eq!(first.to_bits(), loss.to_bits());
+        let again = Log::open(&path).expect("a log");
+        let found = again
+            .remember(7, &values, || panic!("known"))
+            .expect("found");
+        assert_eq!(found.to_bits(), loss.to_bits());
+        let other = again.remember(8, &values, || Ok(2.0)).expect("evaluated");
+        assert_eq!((other, again.len()), (2.0, 2));
+        std::fs::remove_file(path).expect("it exists");
+    }
+
+    #[test]
+    fn an_infinite_loss_survives_the_file() {
+        let path = file("infinite.jsonl");
+        let log = Log::open(&path).expect("a new file");
+        log.remember(0, &[1.0], || Ok(f64::NAN)).expect("evaluated");
+        let again = Log::open(&path).expect("a log");
+        let found = again
+            .remember(0, &[1.0], || panic!("known"))
+            .expect("found");
+        assert!(found.is_infinite());
+        std::fs::remove_file(path).expect("it exists");
+    }
+
+    #[test]
+    fn a_line_that_was_cut_off_is_dropped_and_other_text_is_refused() {
+        let path = file("cut.jsonl");
+        let log = Log::open(&path).expect("a new file");
+        for x in [1.0, 2.0] {
+            log.remember(0, &[x], || Ok(x)).expect("evaluated");
+        }
+        let text = std::fs::read_to_string(&path).expect("written");
+        std::fs::write(&path, &text[..text.len() - 5]).expect("written");
+        let cut = Log::open(&path).expect("a log");
+        assert_eq!(cut.len(), 1);
+        cut.remember(0, &[2.0], || Ok(2.0)).expect("evaluated");
+        assert_eq!(std::fs::read_to_string(&path).expect("written"), text);
+        std::fs::write(&path, "no log\n").expect("written");
+        let error = Log::open(&path).expect_err("refused");
+        assert!(error.to_string().contains("line 1"), "{error}");
+        std::fs::remove_file(path).expect("it exists");
+    }
+}
