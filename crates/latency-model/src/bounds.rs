@@ -5,7 +5,7 @@ use foretoken_hwspec::{GpuSpec, ModelSpec, TensorParallel};
 use crate::arithmetic::Arithmetic;
 use crate::error::LatencyError;
 use crate::fine::Fine;
-use crate::kernels::Routing;
+use crate::kernels::{Routing, RuntimeParameters};
 use crate::part::{Peaks, fine};
 use crate::shape::StepShape;
 use crate::shard::{Matmul, Shard};
@@ -65,7 +65,8 @@ impl Work {
                 let arithmetic = Arithmetic::of(experts.format, gpu);
                 let size = 3.0 * experts.hidden * experts.intermediate * count;
                 linear += 2.0 * size * experts.per_token * tokens as f64 / arithmetic.peak;
-                let routing = Routing::new(experts.experts, experts.per_token, 0.0);
+                let skew = RuntimeParameters::builtin().routing_skew.get();
+                let routing = Routing::new(experts.experts, experts.per_token, skew);
                 work.weights +=
                     size * routing.touched(tokens) * arithmetic.weight_bytes / peaks.bandwidth;
             }
@@ -85,7 +86,7 @@ impl Work {
 }
 
 /// The time that no implementation of this step can beat: the longer of all FLOPs at their formats'
-/// peaks and all bytes (weights once, experts that balanced routing touches, cached keys and values)
+/// peaks and all bytes (weights once, experts that routing as uneven as in `runtime.toml` touches, cached keys and values)
 /// at the memory's.
 ///
 /// The cache is taken as 16-bit; communication, activations and every overhead are left out.
