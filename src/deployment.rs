@@ -11,8 +11,8 @@ use foretoken_hwspec::{
     TensorParallel,
 };
 use foretoken_latency_model::{
-    AdditiveCoefficients, AdditivePhysics, HostCosts, KernelParameters, KernelPhysics,
-    LatencyModel, Roofline, RuntimeParameters, TableModel,
+    AdditivePhysics, HostCosts, KernelParameters, KernelPhysics, LatencyModel, Roofline,
+    RuntimeParameters, TableModel,
 };
 use foretoken_workload::{LongestPrefixMatch, ShortestJobFirst};
 use serde::{Deserialize, Serialize};
@@ -51,6 +51,9 @@ pub struct Deployment {
     #[serde(default)]
     pub latency_model: LatencyModelChoice,
 }
+
+/// KV blocks of all engines together; a record of each is kept.
+const MAX_BLOCKS: u64 = 1 << 27;
 
 const fn one() -> u32 {
     1
@@ -307,6 +310,11 @@ impl Deployment {
             },
         };
         engine.check()?;
+        let blocks = u64::from(self.replicas) * u64::from(engine.scheduler.num_gpu_blocks);
+        if blocks > MAX_BLOCKS {
+            let allowed = format!("at most {MAX_BLOCKS} KV blocks in all replicas together");
+            return Err(Error::out_of_range("replicas", &self.replicas, allowed));
+        }
         let policy = options.scheduling_policy;
         Ok(Resolved {
             model,
@@ -334,11 +342,9 @@ impl Deployment {
                 (Arc::new(kernels), runtime.host)
             }
             LatencyModelChoice::AdditivePhysics => {
-                let coefficients = AdditiveCoefficients::plausible();
-                (
-                    Arc::new(AdditivePhysics::new(model, gpu, tp, kv)?),
-                    coefficients.host_costs(),
-                )
+                let additive = AdditivePhysics::new(model, gpu, tp, kv)?;
+                let host = additive.host_costs();
+                (Arc::new(additive), host)
             }
             LatencyModelChoice::Roofline => (
                 Arc::new(Roofline::new(model, gpu, tp, kv)?),

@@ -3,7 +3,7 @@
 use foretoken_des_kernel::SimTime;
 use foretoken_hwspec::Catalog;
 use foretoken_latency_model::{Confidence, Extent};
-use foretoken_metrics::{MetricSink, Recorder, Report, RequestRecord, StepRecord};
+use foretoken_metrics::{MetricSink, Recorder, Recording, Report, RequestRecord, StepRecord};
 use foretoken_workload::WorkloadSpec;
 use serde::{Deserialize, Serialize};
 
@@ -109,15 +109,37 @@ impl Scenario {
     /// # Errors
     /// As [`run`](Self::run).
     pub fn predict_with(&self, resolved: &Resolved) -> Result<Prediction, Error> {
-        let sink = (Recorder::new(), Reach::default());
+        Ok(self.record(resolved, Recorder::new())?.0)
+    }
+
+    /// The same as [`predict`](Self::predict) with what `recorder` took down.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn predict_recorded(
+        &self,
+        catalog: &Catalog,
+        physics: &Physics,
+        recorder: Recorder,
+    ) -> Result<(Prediction, Recording), Error> {
+        self.record(&self.deployment.resolve(catalog, physics)?, recorder)
+    }
+
+    fn record(
+        &self,
+        resolved: &Resolved,
+        recorder: Recorder,
+    ) -> Result<(Prediction, Recording), Error> {
+        let sink = (recorder, Reach::default());
         let ((recorder, reach), end) = self.assemble(resolved)?.run_with(sink)?;
         let recording = recorder.finish(end.at);
-        Ok(Prediction {
+        let prediction = Prediction {
             report: Report::new(&recording, self.seed, self.replication),
             confidence: resolved
                 .latency
                 .confidence(&reach.extent(recording.records())),
-        })
+        };
+        Ok((prediction, recording))
     }
 }
 

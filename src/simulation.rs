@@ -224,6 +224,7 @@ impl Simulation {
                 })?;
             Ok(Engine::new(setup.config, latency, setup.policies)?)
         });
+        let horizon = self.horizon.unwrap_or(SimTime::MAX);
         let world = World::new(Parts {
             workload,
             admitter: self.admitter,
@@ -231,6 +232,7 @@ impl Simulation {
             engines: engines.collect::<Result<_, Error>>()?,
             admission_rng: streams.stream("admission", 0),
             routing_rng: streams.stream("routing", 0),
+            horizon,
             sink,
         });
         let first = world.first_arrival();
@@ -238,7 +240,7 @@ impl Simulation {
         if let Some(first) = first {
             kernel.schedule(first, Event::Arrival);
         }
-        let stop = Stop::never().at(self.horizon.unwrap_or(SimTime::MAX));
+        let stop = Stop::never().at(horizon);
         let reason = kernel.run_with(
             stop.when(|world: &World<S>| world.failure.is_some()),
             &mut (),

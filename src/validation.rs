@@ -51,7 +51,7 @@ pub struct Experiment {
 #[non_exhaustive]
 pub struct MeasuredEngine {
     /// vLLM's version.
-    pub version: Option<VllmVersion>,
+    pub version: Option<String>,
     /// `max_num_seqs`.
     pub max_num_seqs: Option<u32>,
     /// `max_num_batched_tokens`.
@@ -153,7 +153,12 @@ impl Experiment {
             num_gpu_blocks_override: engine.gpu_kv_blocks,
             enable_prefix_caching: engine.prefix_caching.unwrap_or(true),
             async_scheduling: engine.async_scheduling.unwrap_or(true),
-            vllm_version: engine.version.unwrap_or_default(),
+            // Versions that are not known here are taken as the reference.
+            vllm_version: engine
+                .version
+                .clone()
+                .and_then(|version| VllmVersion::try_from(version).ok())
+                .unwrap_or_default(),
             ..defaults
         };
         Deployment {
@@ -168,10 +173,10 @@ impl Experiment {
     /// [`Error::Workload`] names a stage whose rate or duration makes no sense.
     pub fn workload(&self) -> Result<SharedPrefixSpec, Error> {
         let workload = &self.workload;
-        let stages = workload
-            .stages
-            .iter()
-            .map(|s| Stage::new(s.rate_rps, s.duration_s));
+        let stages = (0..).zip(&workload.stages).map(|(index, stage)| {
+            Stage::new(stage.rate_rps, stage.duration_s)
+                .map_err(|error| error.within(&format!("workload.stages[{index}]")))
+        });
         Ok(SharedPrefixSpec {
             num_groups: workload.num_groups,
             prompts_per_group: workload.prompts_per_group,
@@ -224,8 +229,20 @@ impl Experiment {
             experiment: self.id.clone(),
             problem,
         };
-        let predicted =
-            Outcome::of(&prediction.report).ok_or_else(|| failed("no request finished".into()))?;
+        let report = &prediction.report;
+        let predicted = Outcome::of(report).ok_or_else(|| failed("no request finished".into()))?;
+        let refused = report.overall.counts.rejected_total();
+        if refused > 0 {
+            return Err(failed(format!(
+                "{refused} of {} requests cannot be served: {:?}",
+                report.overall.counts.arrived, report.overall.counts.rejected
+            )));
+        }
+        if let Some((point, value)) = self.measured.senseless() {
+            return Err(failed(format!(
+                "measured.{point} is {value}: allowed is above 0"
+            )));
+        }
         let stages = (self.measured.stages.len(), predicted.stages.len());
         if stages.0 != stages.1 {
             return Err(failed(format!(
@@ -258,6 +275,21 @@ impl Outcome {
             stages: stages.collect::<Option<_>>()?,
             overall: Latencies::of(&report.overall)?,
         })
+    }
+}
+
+impl Outcome {
+    /// The first mean that cannot have been measured: where it is, and its value.
+    fn senseless(&self) -> Option<(String, f64)> {
+        let stages = (0..).zip(&self.stages);
+        let named = stages.map(|(i, latencies)| (format!("stages[{i}]"), latencies));
+        let mut means = named
+            .chain([("overall".to_owned(), &self.overall)])
+            .flat_map(|(place, l)| {
+                let e2e = (format!("{place}.e2e_ms.mean"), l.e2e_ms.mean);
+                [(format!("{place}.ttft_ms.mean"), l.ttft_ms.mean), e2e]
+            });
+        means.find(|&(_, mean)| !(mean > 0.0 && mean.is_finite()))
     }
 }
 
@@ -317,7 +349,7 @@ impl Comparison {
     pub fn errors(&self) -> Errors {
         let (predicted, measured) = (&self.predicted.overall, &self.measured.overall);
         let pick = |point: fn(&Points) -> Option<f64>| {
-            let of = |p: &Points, m: &Points| Some(percent_error(point(p)?, point(m)?));
+            let of = |p: &Points, m: &Points| percent_error(point(p)?, point(m)?);
             (
                 of(&predicted.ttft_ms, &measured.ttft_ms),
                 of(&predicted.e2e_ms, &measured.e2e_ms),
@@ -326,10 +358,10 @@ impl Comparison {
         let (ttft_mean, e2e_mean) = pick(|points| Some(points.mean));
         let (ttft_p90, e2e_p90) = pick(|points| points.p90);
         let (ttft_p99, e2e_p99) = pick(|points| points.p99);
-        let itl_mean = Some(percent_error(
-            predicted.mean_itl_ms(self.output_tokens),
-            measured.mean_itl_ms(self.output_tokens),
-        ));
+        // One token has no gap.
+        let itl_mean = (self.output_tokens > 1)
+            .then(|| [predicted, measured].map(|l| l.mean_itl_ms(self.output_tokens)))
+            .and_then(|[predicted, measured]| percent_error(predicted, measured));
         Errors {
             ttft_mean,
             ttft_p90,
@@ -383,8 +415,8 @@ pub struct ValidationSummary {
     /// By kind of load.
     pub by_profile: BTreeMap<String, GroupErrors>,
     /// Root mean square of the relative errors of mean TTFT plus that of mean E2E, as fractions:
-    /// the published loss.
-    pub loss: f64,
+    /// the published loss. Absent where nothing was compared.
+    pub loss: Option<f64>,
 }
 
 /// All comparisons of a file.
@@ -452,7 +484,7 @@ impl ValidationSummary {
             overall: GroupErrors::of(&all),
             by_gpu: groups(by_gpu),
             by_profile: groups(by_profile),
-            loss: loss / 100.0,
+            loss: (!comparisons.is_empty()).then_some(loss / 100.0),
         }
     }
 }
@@ -483,8 +515,8 @@ impl GroupErrors {
     }
 }
 
-fn percent_error(predicted: f64, measured: f64) -> f64 {
-    (predicted - measured) / measured * 100.0
+fn percent_error(predicted: f64, measured: f64) -> Option<f64> {
+    (measured > 0.0).then(|| (predicted - measured) / measured * 100.0)
 }
 
 /// Root mean square, summed in order; 0 of nothing.

@@ -39,6 +39,7 @@ pub(crate) struct World<S> {
     views: Vec<EndpointView>,
     admission_rng: SimRng,
     routing_rng: SimRng,
+    horizon: SimTime,
     pub(crate) sink: S,
     pub(crate) failure: Option<Error>,
 }
@@ -61,6 +62,8 @@ pub(crate) struct Parts<S> {
     pub(crate) engines: Vec<Engine>,
     pub(crate) admission_rng: SimRng,
     pub(crate) routing_rng: SimRng,
+    /// The end of the run.
+    pub(crate) horizon: SimTime,
     pub(crate) sink: S,
 }
 
@@ -92,6 +95,7 @@ impl<S: MetricSink> World<S> {
             views,
             admission_rng: parts.admission_rng,
             routing_rng: parts.routing_rng,
+            horizon: parts.horizon,
             sink: parts.sink,
             failure: None,
         };
@@ -122,6 +126,14 @@ impl<S: MetricSink> World<S> {
         };
         self.next = self.workload.next();
         if let Some(next) = &self.next {
+            if next.arrival < cx.now() {
+                self.failure = Some(Error::Policy {
+                    policy: "Workload",
+                    answer: format!("request {} at {}", next.id, next.arrival),
+                    allowed: format!("requests in order of arrival, from {} on", cx.now()),
+                });
+                return;
+            }
             cx.at(next.arrival, Event::Arrival);
         }
         self.sink.on_arrival(&request);
@@ -166,13 +178,17 @@ impl<S: MetricSink> World<S> {
         }
         instance.wake = None;
         instance.fruitless += 1;
-        let number = instance.level.instance;
+        let (number, horizon) = (instance.level.instance, self.horizon);
         let (sink, router) = (&mut self.sink, &mut self.router);
         instance.engine.advance(cx.now(), &mut |event| match event {
+            // What a client sees after the end of the run has not happened.
+            EngineEvent::Request(occurrence) if occurrence.at > horizon => {}
             EngineEvent::Request(occurrence) => {
                 if matches!(
                     occurrence.what,
-                    Lifecycle::Tokens { .. } | Lifecycle::Finished { .. }
+                    Lifecycle::Tokens { .. }
+                        | Lifecycle::Finished { .. }
+                        | Lifecycle::Rejected { .. }
                 ) {
                     instance.fruitless = 0;
                 }

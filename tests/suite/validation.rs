@@ -56,7 +56,9 @@ fn a_file_is_replayed_and_compared() {
     let median = validation.summary.overall.median_absolute_percentage_error;
     assert_eq!(median.e2e_mean, errors.e2e_mean.map(f64::abs));
     let loss = [errors.ttft_mean, errors.e2e_mean].map(|e| e.map_or(0.0, f64::abs) / 100.0);
-    assert!((validation.summary.loss - loss[0] - loss[1]).abs() < 1e-12);
+    assert!(
+        (validation.summary.loss.expect("runs were compared") - loss[0] - loss[1]).abs() < 1e-12
+    );
     assert_eq!(validation.summary.by_profile["chat"].experiments, 1);
     assert_eq!(validation.summary.by_gpu["H100-SXM-80GB"].experiments, 1);
 }
@@ -180,4 +182,26 @@ fn the_published_measurements_are_met() {
     let within = |error: Option<f64>, limit: f64| error.is_some_and(|error| error <= limit);
     assert!(within(median.e2e_mean, 8.0), "E2E mean: {median:?}");
     assert!(within(median.ttft_mean, 12.0), "TTFT mean: {median:?}");
+}
+
+#[test]
+fn the_main_job_is_as_near_to_its_measurement_as_promised() {
+    let text = include_str!("../../examples/data/h100-llama-3.1-70b-codegen.json");
+    let mut file = parse(text).expect("the file of the example");
+    if cfg!(debug_assertions) {
+        // A tenth of the load says nothing of the means, and still runs all of it.
+        for stage in &mut file.experiments[0].workload.stages {
+            stage.duration_s /= 10.0;
+        }
+        assert!(validate(&file).failures.is_empty());
+        return;
+    }
+    let validation = validate(&file);
+    let errors = validation.experiments[0].errors();
+    let (e2e, ttft) = (
+        errors.e2e_mean.expect("measured"),
+        errors.ttft_mean.expect("measured"),
+    );
+    assert!(e2e.abs() <= 8.0, "mean E2E is off by {e2e} %");
+    assert!(ttft.abs() <= 12.0, "mean TTFT is off by {ttft} %");
 }

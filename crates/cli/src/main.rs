@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{explain, fit, plan, run, validate};
+use commands::{catalog, explain, fit, plan, run, validate};
 
 /// Foretells latency, throughput and memory of an LLM serving deployment, on a CPU.
 #[derive(Debug, Parser)]
@@ -24,6 +24,7 @@ enum Command {
     Validate(validate::Arguments),
     Explain(explain::Arguments),
     Plan(plan::Arguments),
+    Catalog(catalog::Arguments),
     #[command(subcommand)]
     Fit(fit::Fit),
 }
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         Command::Validate(arguments) => validate::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
+        Command::Catalog(arguments) => catalog::run(&arguments),
         Command::Fit(fit) => fit::run(&fit),
     };
     match result {

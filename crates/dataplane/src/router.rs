@@ -49,7 +49,8 @@ pub trait Router: Send {
         cx: &mut GatewayContext<'_>,
     ) -> Option<Placement>;
 
-    /// Something happened to a request that was routed before.
+    /// Something happened to a request that was routed before. What a client sees is told when its
+    /// engine sends it, a little before the time in `at`.
     fn observe(&mut self, occurrence: &Occurrence) {
         let _ = occurrence;
     }

@@ -144,7 +144,8 @@ impl CudaGraphs {
         match self {
             Self::FullAndPiecewise => match limit {
                 0..=2 => limit,
-                3..=7 => limit.min(4),
+                3 => 2,
+                4..=7 => 4,
                 8..=255 => limit - limit % 8,
                 _ => limit - limit % 16,
             },

@@ -60,6 +60,10 @@ impl Policies {
 /// How long the core sleeps after an empty step while requests are unfinished, rather than spin.
 const IDLE_PAUSE: SimDuration = SimDuration::from_millis(1);
 
+/// No step lasts longer than an hour, so that absurd coefficients end in absurd results and not
+/// beyond the end of time.
+const LONGEST_STEP: Fine = Fine::from_bits(3_600_000_000_000 << 32);
+
 /// What the core does at its next wake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -179,38 +183,40 @@ impl Engine {
 
     /// Does what is due at `now`, reporting as it goes.
     pub fn advance(&mut self, now: SimTime, report: &mut dyn FnMut(EngineEvent)) {
-        self.now = self.now.max(now);
         for occurrence in self.rejected.drain(..) {
             report(EngineEvent::Request(occurrence));
         }
+        while let Some(due) = self.next_wake().filter(|&due| due <= now) {
+            self.now = due;
+            self.step(report);
+        }
+        self.now = self.now.max(now);
+    }
+
+    /// Does what is due now: one wake of the core.
+    fn step(&mut self, report: &mut dyn FnMut(EngineEvent)) {
         if self.phase == Phase::Idle {
-            self.drain_inputs(report);
-            if self.scheduler.has_work() {
+            self.wake = self
+                .wake
+                .max(Fine::from(self.now.saturating_since(SimTime::ZERO)));
+        }
+        self.apply_aborts(report);
+        if self.phase == Phase::Apply {
+            self.apply_oldest(report);
+            if !self.executed && self.scheduler.has_requests() {
                 self.phase = Phase::Schedule;
-                self.wake = self
-                    .wake
-                    .max(Fine::from(now.saturating_since(SimTime::ZERO)));
+                self.wake += Fine::from(IDLE_PAUSE);
+                return;
             }
         }
-        while self.phase != Phase::Idle && floor(self.wake) <= now {
-            self.apply_aborts(report);
-            if self.phase == Phase::Apply {
-                self.apply_oldest(report);
-                if !self.executed && self.scheduler.has_requests() {
-                    self.phase = Phase::Schedule;
-                    self.wake += Fine::from(IDLE_PAUSE);
-                    continue;
-                }
-            }
-            self.drain_inputs(report);
-            if self.scheduler.has_work() {
-                self.iterate(report);
-            } else if self.in_flight.is_empty() {
-                self.phase = Phase::Idle;
-            } else {
-                self.executed = false;
-                self.await_oldest(self.wake);
-            }
+        self.drain_inputs(report);
+        if self.scheduler.has_work() {
+            self.iterate(report);
+        } else if self.in_flight.is_empty() {
+            self.phase = Phase::Idle;
+        } else {
+            self.executed = false;
+            self.await_oldest(self.wake);
         }
     }
 
@@ -258,7 +264,9 @@ impl Engine {
         }
         // The last output token is never computed.
         let longest = prompt_tokens.saturating_add(request.output_tokens() - 1);
-        let needed = longest.min(max_model_len).div_ceil(scheduler.block_size);
+        let needed = longest
+            .min(max_model_len - 1)
+            .div_ceil(scheduler.block_size);
         let available = scheduler.usable_blocks();
         (needed > available).then_some(RejectReason::ExceedsKvPool { needed, available })
     }
@@ -324,7 +332,7 @@ impl Engine {
             let mut shape = self.config.launched(plan.shape());
             shape.shared_context = self.scheduler.kv().shared_tokens();
             let start = submit.max(self.accelerator_free);
-            end = start + self.latency.step(&shape);
+            end = start + self.latency.step(&shape).min(LONGEST_STEP);
             self.accelerator_free = end;
             step = Some(StepReport {
                 start: floor(start),

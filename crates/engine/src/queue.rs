@@ -90,6 +90,8 @@ impl WaitingQueue {
     pub(crate) fn rekey(&mut self, keys: &[OrderKey]) {
         let places = core::mem::take(&mut self.places);
         for ((_, place, id, slot), &key) in places.into_iter().zip(keys) {
+            // Whoever was put in front stays there.
+            let key = if place < 0 { OrderKey::default() } else { key };
             self.insert((key, place, id, slot));
         }
     }

@@ -300,7 +300,8 @@ impl Scheduler {
         threshold: u32,
         now: SimTime,
     ) {
-        if self.waiting.order().rekey() == Rekey::EachStep {
+        let seats = self.running.len() < self.config.max_num_seqs as usize;
+        if seats && *budget > 0 && self.waiting.order().rekey() == Rekey::EachStep {
             self.rekey_waiting(now);
         }
         let mut hits = core::mem::take(&mut self.hits);

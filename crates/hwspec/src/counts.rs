@@ -81,7 +81,7 @@ impl WeightFormat {
         match self {
             Self::Fp32 => 32 * BIT,
             Self::Bf16 => 16 * BIT,
-            Self::Fp8 | Self::Int8 => 8 * BIT,
+            Self::Fp8 | Self::Fp8Channel | Self::Int8 => 8 * BIT,
             Self::Fp8Block => 8 * BIT + 32 * BIT / (128 * 128),
             Self::Int8WeightOnly => 8 * BIT + 16 * BIT / 128,
             Self::Int4WeightOnly => 4 * BIT + (16 + 4) * BIT / 128,

@@ -183,8 +183,12 @@ pub enum WeightFormat {
     Fp32,
     /// bfloat16 or float16.
     Bf16,
-    /// 8-bit floats with per-tensor or per-channel scales; activations quantised on the fly.
+    /// 8-bit floats with one scale per matrix; activations quantised on the fly.
     Fp8,
+    /// 8-bit floats with a scale per output channel; activations quantised per token, on the fly
+    /// (the `FP8-dynamic` checkpoints of compressed-tensors). vLLM runs their experts as CUTLASS
+    /// grouped products instead of the Triton kernel.
+    Fp8Channel,
     /// 8-bit floats with a scale per 128x128 block (DeepSeek).
     Fp8Block,
     /// 8-bit integers, weights and activations (W8A8).

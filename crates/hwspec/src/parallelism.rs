@@ -150,8 +150,8 @@ mod tests {
         let error = spec.shard(TensorParallel(8)).expect_err("28 heads by 8");
         assert_eq!(
             error.to_string(),
-            "`Qwen/Qwen2.5-7B-Instruct` cannot be split 8 ways: num_attention_heads = 28 does not \
-             divide; possible degrees are 1, 2, 4"
+            "tensor-parallel is 8: `Qwen/Qwen2.5-7B-Instruct` cannot be split so, \
+             num_attention_heads = 28 does not divide; allowed is 1, 2, 4"
         );
     }
 

@@ -10,8 +10,10 @@ use serde::{Deserialize, Serialize};
 pub enum KernelKind {
     /// 16-bit weights and activations.
     Bf16,
-    /// 8-bit floats with per-tensor or per-channel scales.
+    /// 8-bit floats with one scale per matrix.
     Fp8,
+    /// 8-bit floats with a scale per output channel.
+    Fp8Channel,
     /// 8-bit floats with a scale per block.
     Fp8Block,
     /// 8-bit integers on both sides.
@@ -33,6 +35,7 @@ impl KernelKind {
         match self {
             Self::Bf16 => "bf16",
             Self::Fp8 => "fp8",
+            Self::Fp8Channel => "fp8-channel",
             Self::Fp8Block => "fp8-block",
             Self::Int8 => "int8",
             Self::WeightOnly => "weight-only",
@@ -66,6 +69,11 @@ impl Arithmetic {
         let peaks = &gpu.peak;
         let (kind, peak, activation_bytes) = match format {
             WeightFormat::Fp8 => native(KernelKind::Fp8, peaks.fp8.map(FlopsPerSecond::get), 1.0),
+            WeightFormat::Fp8Channel => native(
+                KernelKind::Fp8Channel,
+                peaks.fp8.map(FlopsPerSecond::get),
+                1.0,
+            ),
             WeightFormat::Fp8Block => native(
                 KernelKind::Fp8Block,
                 peaks.fp8.map(FlopsPerSecond::get),

@@ -3,6 +3,8 @@
 use foretoken_des_kernel::SimDuration;
 use serde::{Deserialize, Serialize};
 
+use crate::error::LatencyError;
+
 /// Host-side costs: constants of the serving software and its machine, not of the accelerator.
 ///
 /// Under asynchronous scheduling the costs per step overlap with the accelerator's work; without it
@@ -59,10 +61,20 @@ impl From<HostCosts> for HostMicros {
 }
 
 impl TryFrom<HostMicros> for HostCosts {
-    type Error = foretoken_des_kernel::TimeError;
+    type Error = LatencyError;
 
     fn try_from(micros: HostMicros) -> Result<Self, Self::Error> {
-        let span = |us: f64| SimDuration::try_from_secs_f64(us * 1e-6);
+        // A second each is beyond any host, and keeps sums over a prompt far from overflow.
+        let span = |us: f64| {
+            let in_range = (0.0..=1e6).contains(&us);
+            SimDuration::try_from_secs_f64(us * 1e-6)
+                .ok()
+                .filter(|_| in_range)
+                .ok_or(LatencyError::Number {
+                    value: us,
+                    expected: "a cost of 0 to 1e6 microseconds",
+                })
+        };
         Ok(Self {
             ingest: span(micros.ingest_us)?,
             ingest_per_token: span(micros.ingest_per_token_us)?,

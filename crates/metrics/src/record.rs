@@ -4,6 +4,7 @@ use core::fmt;
 
 use foretoken_des_kernel::{Fingerprint, SimDuration, SimTime};
 use foretoken_workload::{FinishReason, RejectReason, Request, RequestId, StageId};
+use serde::Serialize;
 
 /// How it stands with a request when a recording ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +42,12 @@ impl fmt::Display for Outcome {
 ///
 /// Invariant *identity of latencies*: for a complete request `ttft + gaps.total = e2e`, in integer
 /// nanoseconds.
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// Written with serde it is a row of columns: `id`, `stage`, `arrival_s`, `queue_ms`, `ttft_ms`,
+/// `tpot_ms`, `e2e_ms`, `longest_gap_ms`, `prompt_tokens`, `output_tokens`, `cached_tokens`,
+/// `preemptions`, `outcome`, and `itl_ms`, the list of gaps, where that was kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(into = "Row")]
 #[non_exhaustive]
 pub struct RequestRecord {
     /// Its number.
@@ -149,6 +155,49 @@ impl RequestRecord {
         .into_iter()
         .fold(Fingerprint::new(), Fingerprint::with)
         .with_str(&self.outcome.to_string())
+    }
+}
+
+/// The written form of a record.
+#[derive(Serialize)]
+struct Row {
+    id: u32,
+    stage: u32,
+    arrival_s: f64,
+    queue_ms: Option<f64>,
+    ttft_ms: Option<f64>,
+    tpot_ms: Option<f64>,
+    e2e_ms: Option<f64>,
+    longest_gap_ms: f64,
+    prompt_tokens: u32,
+    output_tokens: u32,
+    cached_tokens: u32,
+    preemptions: u32,
+    outcome: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    itl_ms: Option<Vec<f64>>,
+}
+
+impl From<RequestRecord> for Row {
+    fn from(record: RequestRecord) -> Self {
+        let ms = |span: Option<SimDuration>| span.map(SimDuration::as_millis_f64);
+        let gaps = record.gaps.list.as_ref();
+        Self {
+            id: record.id.get(),
+            stage: record.stage.get(),
+            arrival_s: record.arrival.as_secs_f64(),
+            queue_ms: ms(record.queue),
+            ttft_ms: ms(record.ttft),
+            tpot_ms: ms(record.tpot()),
+            e2e_ms: ms(record.e2e),
+            longest_gap_ms: record.gaps.longest.as_millis_f64(),
+            prompt_tokens: record.prompt_tokens,
+            output_tokens: record.output_tokens,
+            cached_tokens: record.cached_tokens,
+            preemptions: record.preemptions,
+            outcome: record.outcome.to_string(),
+            itl_ms: gaps.map(|gaps| gaps.iter().map(|gap| gap.as_millis_f64()).collect()),
+        }
     }
 }
 

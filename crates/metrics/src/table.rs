@@ -187,7 +187,7 @@ fn remarks(report: &Report) -> Vec<String> {
     } = &report.load;
     let busy = percent(*busy_share);
     let mut lines = vec![format!(
-        "engines: {engines}, accelerators busy {busy}, steps: {steps}"
+        "engines: {engines}, a step in flight {busy} of the time, steps: {steps}"
     )];
     if let (Some(tokens), Some(sequences)) = (tokens_per_step, sequences_per_step) {
         lines.push(format!(

@@ -83,7 +83,7 @@ impl WorkloadError {
 
     /// The same error, seen from the table `outer` that holds the field.
     #[must_use]
-    pub(crate) fn within(mut self, outer: &str) -> Self {
+    pub fn within(mut self, outer: &str) -> Self {
         match &mut self {
             Self::OutOfRange { field, .. }
             | Self::Reversed { field, .. }

@@ -22,7 +22,7 @@ use crate::source::Workload;
 ///
 /// let spec: SyntheticSpec = serde_json::from_str(
 ///     r#"{
-///         "arrivals": {"poisson": {"rate": 20}},
+///         "arrivals": {"poisson": {"rate-rps": 20}},
 ///         "requests": 2000,
 ///         "prompt-tokens": {"uniform": {"min": 200, "max": 800}},
 ///         "output-tokens": {"uniform": {"min": 50, "max": 400}}

@@ -134,7 +134,9 @@ impl Experiments {
     /// # Errors
     /// As [`compare`](Self::compare).
     pub fn loss(&self, timing: &dyn Timing, values: &[f64]) -> Result<f64, CalibrateError> {
-        Ok(ValidationSummary::of(&self.compare(timing, values)?).loss)
+        let summary = ValidationSummary::of(&self.compare(timing, values)?);
+        // Nothing compared is nothing explained.
+        Ok(summary.loss.unwrap_or(f64::INFINITY))
     }
 
     /// Stands for everything that a loss depends on beside the candidate.

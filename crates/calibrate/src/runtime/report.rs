@@ -40,7 +40,7 @@ impl RuntimeReport {
             fit.coefficients.len(),
             fit.evaluations,
             fit.seed,
-            fit.summary.loss
+            fit.summary.loss.unwrap_or_default()
         );
         self.coefficients(&mut text);
         text.push_str("## Medians of the absolute errors, in percent\n\n| |");
@@ -108,7 +108,7 @@ fn medians(text: &mut String, name: &str, summary: &ValidationSummary) {
             error.map_or("-".to_owned(), |e| format!("{e:.1}"))
         );
     }
-    let _ = writeln!(text, " {:.4} |", summary.loss);
+    let _ = writeln!(text, " {:.4} |", summary.loss.unwrap_or_default());
 }
 
 fn columns(errors: &Errors) -> [Option<f64>; 7] {

@@ -42,7 +42,7 @@ pub fn runtime_toml(
             fitted.evaluations,
             fitted.experiments.len(),
             models.len(),
-            fitted.summary.loss,
+            fitted.summary.loss.unwrap_or_default(),
         ),
     );
     let mut table = "";

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use foretoken::Deployment;
-use foretoken::deployment::{LatencyModelChoice, SchedulingPolicy};
+use foretoken::deployment::{LatencyModelChoice, SchedulingPolicy, VllmVersion};
 use foretoken::hwspec::KvFormat;
 
 use crate::failure::Failure;
@@ -69,6 +69,9 @@ pub(crate) struct DeploymentFlags {
     /// No CUDA graphs
     #[arg(long)]
     enforce_eager: bool,
+    /// The version of vLLM whose scheduler is followed [default: 0.15.1]
+    #[arg(long, value_name = "VERSION", value_parser = parse::<VllmVersion>)]
+    vllm_version: Option<VllmVersion>,
     /// How steps are timed [default: kernel-physics]; a table of a load test goes into a scenario file
     #[arg(
         long,
@@ -134,6 +137,7 @@ impl DeploymentFlags {
             .unwrap_or(engine.gpu_memory_utilization);
         engine.kv_cache_dtype = self.kv_cache_dtype.unwrap_or(engine.kv_cache_dtype);
         engine.scheduling_policy = self.scheduling_policy.unwrap_or(engine.scheduling_policy);
+        engine.vllm_version = self.vllm_version.unwrap_or(engine.vllm_version);
         engine.enable_prefix_caching &= !self.no_enable_prefix_caching;
         engine.enable_chunked_prefill &= !self.no_enable_chunked_prefill;
         engine.async_scheduling &= !self.no_async_scheduling;

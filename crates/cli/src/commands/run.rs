@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use foretoken::Scenario;
+use foretoken::metrics::{Recorder, Recording};
 use foretoken::workload::{LengthSpec, Synthetic, WorkloadSpec};
 
 use crate::commands::Extras;
 use crate::commands::deployment::DeploymentFlags;
-use crate::failure::{Failure, from_json, read};
+use crate::failure::{Failure, from_json, read, write};
 use crate::output::JsonOutput;
 
 /// Simulate a deployment under a workload
@@ -33,27 +34,33 @@ pub(crate) struct Arguments {
     /// End the run at this simulated time [default: when all is served]
     #[arg(long, value_name = "SECONDS")]
     horizon: Option<f64>,
+    /// Write a line of JSON for every request to this file
+    #[arg(long, value_name = "FILE")]
+    records: Option<PathBuf>,
+    /// List every inter-token gap in the records
+    #[arg(long, requires = "records")]
+    gaps: bool,
     #[command(flatten)]
     extras: Extras,
     #[command(flatten)]
     output: JsonOutput,
 }
 
-/// A simple load; richer ones are described in a scenario file.
+/// A simple load, in place of the file's whole workload. Richer ones are described in a file.
 #[derive(Debug, Args)]
 struct WorkloadFlags {
     /// Requests per second, Poisson
     #[arg(long, value_name = "RPS")]
     rate: Option<f64>,
-    /// Number of requests
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    requests: u32,
-    /// Tokens of each prompt
-    #[arg(long, value_name = "TOKENS", default_value_t = 512)]
-    prompt_tokens: u32,
-    /// Tokens that each request generates
-    #[arg(long, value_name = "TOKENS", default_value_t = 256)]
-    output_tokens: u32,
+    /// Number of requests [default: 1000]
+    #[arg(long, value_name = "N", requires = "rate")]
+    requests: Option<u32>,
+    /// Tokens of each prompt [default: 512]
+    #[arg(long, value_name = "TOKENS", requires = "rate")]
+    prompt_tokens: Option<u32>,
+    /// Tokens that each request generates [default: 256]
+    #[arg(long, value_name = "TOKENS", requires = "rate")]
+    output_tokens: Option<u32>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -67,8 +74,27 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let scenario = arguments.scenario(base)?;
     let (catalog, physics) = (arguments.extras.catalog()?, arguments.extras.physics()?);
-    let prediction = scenario.predict(&catalog, &physics).map_err(in_file)?;
+    let mut recorder = Recorder::new();
+    if arguments.gaps {
+        recorder = recorder.keeping_gaps();
+    }
+    let (prediction, recording) = scenario
+        .predict_recorded(&catalog, &physics, recorder)
+        .map_err(in_file)?;
+    if let Some(path) = &arguments.records {
+        write(path, &lines(&recording))?;
+    }
     arguments.output.emit(&prediction, &prediction.to_string())
+}
+
+/// The records as lines of JSON.
+fn lines(recording: &Recording) -> String {
+    let mut text = String::new();
+    for record in recording.records() {
+        text += &serde_json::to_string(record).expect("records are plain data");
+        text.push('\n');
+    }
+    text
 }
 
 impl Arguments {
@@ -105,10 +131,11 @@ impl Arguments {
 impl WorkloadFlags {
     fn spec(&self, rate: f64) -> Result<WorkloadSpec, Failure> {
         let (prompt, output) = (
-            LengthSpec::constant(self.prompt_tokens),
-            LengthSpec::constant(self.output_tokens),
+            LengthSpec::constant(self.prompt_tokens.unwrap_or(512)),
+            LengthSpec::constant(self.output_tokens.unwrap_or(256)),
         );
-        Ok(Synthetic::poisson(rate, self.requests, prompt, output)?.into())
+        let requests = self.requests.unwrap_or(1000);
+        Ok(Synthetic::poisson(rate, requests, prompt, output)?.into())
     }
 }
 

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
-use foretoken::validation::{Comparison, Errors, ExperimentFile, GroupErrors, Validation};
+use foretoken::validation::{
+    Comparison, Errors, Experiment, ExperimentFile, GroupErrors, Validation,
+};
+use serde::Deserialize;
 
 use crate::commands::Extras;
 use crate::failure::{Failure, from_json, read};
@@ -30,20 +33,34 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let file: ExperimentFile = from_json(&arguments.file, &read(&arguments.file)?)?;
+    let file: RawFile = from_json(&arguments.file, &read(&arguments.file)?)?;
     let (catalog, physics) = (arguments.extras.catalog()?, arguments.extras.physics()?);
-    let validation = Validation::run(&file, arguments.seed, &catalog, &physics);
+    let total = file.experiments.len();
+    // One experiment that cannot be read does not keep the others from running.
+    let (mut experiments, mut unread) = (Vec::new(), Vec::new());
+    for (index, value) in file.experiments.into_iter().enumerate() {
+        match serde_path_to_error::deserialize::<_, Experiment>(value) {
+            Ok(experiment) => experiments.push(experiment),
+            Err(error) => unread.push(format!("experiments[{index}].{error}")),
+        }
+    }
+    let file = ExperimentFile { experiments };
+    let mut validation = Validation::run(&file, arguments.seed, &catalog, &physics);
+    validation.failures.extend(unread);
     arguments.output.emit(&validation, &tables(&validation))?;
     for failure in &validation.failures {
         eprintln!("{}: {failure}", arguments.file.display());
     }
     match validation.failures.len() {
         0 => Ok(()),
-        failed => Err(Failure::Experiments {
-            failed,
-            total: file.experiments.len(),
-        }),
+        failed => Err(Failure::Experiments { failed, total }),
     }
+}
+
+/// A file of experiments, each yet to be read.
+#[derive(Deserialize)]
+struct RawFile {
+    experiments: Vec<serde_json::Value>,
 }
 
 fn tables(validation: &Validation) -> String {
@@ -85,11 +102,12 @@ fn tables(validation: &Validation) -> String {
         let _ = writeln!(text, "lower confidence: {reason} ({experiments})\n");
     }
     let _ = writeln!(text, "{groups}\n");
-    let _ = write!(
-        text,
-        "loss (RMSE of TTFT mean + RMSE of E2E mean): {:.4}",
-        summary.loss
-    );
+    if let Some(loss) = summary.loss {
+        let _ = write!(
+            text,
+            "loss (RMSE of TTFT mean + RMSE of E2E mean): {loss:.4}"
+        );
+    }
     text
 }
 

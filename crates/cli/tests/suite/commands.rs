@@ -237,3 +237,63 @@ fn help_and_version_are_answers() {
     }
     assert!(succeeds("--version").starts_with("foretoken 0."));
 }
+
+#[test]
+fn records_have_a_line_for_every_request_that_agrees_with_the_report() {
+    let path = file("records.jsonl", "");
+    let report = json(&format!("{FLAGS} --json - --records {path} --gaps"));
+    let text = std::fs::read_to_string(&path).expect("the command wrote it");
+    let rows: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a line of JSON"))
+        .collect();
+    assert_eq!(rows.len(), 20);
+    let mean = rows
+        .iter()
+        .filter_map(|row| row["ttft_ms"].as_f64())
+        .sum::<f64>()
+        / 20.0;
+    let reported = report["overall"]["ttft_ms"]["mean"]
+        .as_f64()
+        .expect("a number");
+    assert!((mean - reported).abs() < 1e-6, "{mean} {reported}");
+    for row in &rows {
+        let gaps = row["itl_ms"].as_array().expect("gaps were asked for");
+        let total: f64 = gaps.iter().filter_map(Value::as_f64).sum();
+        let e2e = row["e2e_ms"].as_f64().expect("a number");
+        let ttft = row["ttft_ms"].as_f64().expect("a number");
+        assert!((ttft + total - e2e).abs() < 1e-6, "{row}");
+    }
+}
+
+#[test]
+fn the_catalog_lists_names_that_contain_the_text() {
+    let names = json("catalog qwen2.5-7b --json -");
+    let models = names["models"].as_array().expect("a list");
+    assert!(
+        models.contains(&Value::from("Qwen/Qwen2.5-7B-Instruct")),
+        "{names}"
+    );
+    assert_eq!(names["gpus"], Value::Array(vec![]));
+    assert!(succeeds("catalog").contains("H100-SXM-80GB"));
+}
+
+#[test]
+fn one_experiment_of_another_form_does_not_keep_the_others_from_running() {
+    let broken = EXPERIMENTS.replacen("[", "[{\"id\": \"odd\"}, ", 1);
+    let path = file("odd.json", broken);
+    let run = foretoken(&format!("validate {path} --json -"));
+    assert_eq!(run.code, Some(2));
+    assert!(
+        run.stderr.contains("experiments[0].") && run.stderr.contains("model"),
+        "{}",
+        run.stderr
+    );
+    let validation: Value = serde_json::from_str(&run.stdout).expect("JSON");
+    assert!(
+        !validation["experiments"]
+            .as_array()
+            .expect("a list")
+            .is_empty()
+    );
+}

@@ -83,7 +83,7 @@ pub(crate) const SCENARIO_JSON: &str = r#"{
     "deployment": { "model": "meta-llama/Llama-3.1-8B-Instruct", "gpu": "H100",
                     "engine": { "max-model-len": 4096 } },
     "workload": { "synthetic": {
-        "arrivals": { "poisson": { "rate": 5 } },
+        "arrivals": { "poisson": { "rate-rps": 5 } },
         "requests": 20,
         "prompt-tokens": { "constant": { "tokens": 100 } },
         "output-tokens": { "constant": { "tokens": 10 } } } },

@@ -173,7 +173,8 @@ impl KvCache {
             .index
             .get_mut(&key)
             .expect("a block's key is in the index");
-        holders.retain(|holder| *holder != id);
+        let place = holders.iter().position(|&holder| holder == id);
+        holders.remove(place.expect("a block with a key is among its holders"));
         if holders.is_empty() {
             self.index.remove(&key);
         }

@@ -193,6 +193,9 @@ fn scheme(group: &Fields<'_>) -> Result<WeightFormat, HwspecError> {
     let quantised_activations = group.value("input_activations").is_some();
     match (kind, bits) {
         ("float", 8) if weights.text("strategy")? == Some("block") => Ok(WeightFormat::Fp8Block),
+        ("float", 8) if weights.text("strategy")? == Some("channel") => {
+            Ok(WeightFormat::Fp8Channel)
+        }
         ("float", 8) => Ok(WeightFormat::Fp8),
         ("float", 4) if weights.optional("group_size", 1 << 16)? == Some(32) => {
             Ok(WeightFormat::Mxfp4)
@@ -236,7 +239,7 @@ mod tests {
     #[test]
     fn schemes_of_compressed_tensors_become_formats() {
         let mlp = |kind, bits, activations| compressed(kind, bits, activations, &json!([])).mlp;
-        assert_eq!(mlp("float", 8, true), WeightFormat::Fp8);
+        assert_eq!(mlp("float", 8, true), WeightFormat::Fp8Channel);
         assert_eq!(mlp("float", 4, true), WeightFormat::Nvfp4);
         assert_eq!(mlp("int", 8, true), WeightFormat::Int8);
         assert_eq!(mlp("int", 8, false), WeightFormat::Int8WeightOnly);
@@ -254,9 +257,9 @@ mod tests {
         let found = compressed("float", 8, true, &ignore);
         assert_eq!(
             (found.attention, found.mlp),
-            (WeightFormat::Bf16, WeightFormat::Fp8)
+            (WeightFormat::Bf16, WeightFormat::Fp8Channel)
         );
-        assert_eq!(found.experts, WeightFormat::Fp8);
+        assert_eq!(found.experts, WeightFormat::Fp8Channel);
         // A router called `gate` is not a `gate_proj`.
         let found = compressed(
             "float",
@@ -264,7 +267,7 @@ mod tests {
             true,
             &json!(["re:.*mlp.gate$", "model.layers.16.mlp.gate"]),
         );
-        assert_eq!(found.mlp, WeightFormat::Fp8);
+        assert_eq!(found.mlp, WeightFormat::Fp8Channel);
         let found = compressed("int", 4, false, &json!(["re:.*mlp.experts.*"]));
         assert_eq!(
             (found.experts, found.mlp),

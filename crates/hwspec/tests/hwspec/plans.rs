@@ -176,6 +176,23 @@ fn llama_8b_on_an_h100_has_the_blocks_of_the_worked_example() {
 }
 
 #[test]
+fn llama_2_70b_on_four_h100_has_the_blocks_of_the_worked_example() {
+    let model = catalog::model("meta-llama/Llama-2-70b-hf").expect("known");
+    let gpu = catalog::gpu("H100").expect("known");
+    let four = TensorParallel::new(4).expect("not zero");
+    let options = MemoryOptions {
+        max_num_seqs: 128,
+        max_num_batched_tokens: 2048,
+        ..MemoryOptions::default()
+    };
+    let plan = MemoryPlan::new(&model, &gpu, four, &options).expect("it fits");
+    assert_eq!(plan.block_bytes.get(), 16_384 * 80);
+    assert!((plan.weights.as_gib() - 32.12).abs() < 0.05, "{plan}");
+    // A reserve of 1.3 to 1.5 GiB leaves 31 029 to 30 865 blocks; a small vocabulary needs less.
+    assert!((30_865..=31_650).contains(&plan.blocks), "{plan}");
+}
+
+#[test]
 fn a_model_that_does_not_fit_names_the_smallest_group_that_does() {
     let model = catalog::model("meta-llama/Llama-3.1-70B").expect("known");
     let gpu = catalog::gpu("H100").expect("known");

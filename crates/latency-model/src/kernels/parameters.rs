@@ -479,6 +479,7 @@ impl<'a> Lineage<'a> {
     ) -> Result<(Found<'a, T>, KernelKind), LatencyError> {
         let stand_ins: &[KernelKind] = match kind {
             KernelKind::Fp8Block => &[KernelKind::Fp8Block, KernelKind::Fp8],
+            KernelKind::Fp8Channel => &[KernelKind::Fp8Channel, KernelKind::Fp8],
             KernelKind::Fp8 => &[KernelKind::Fp8, KernelKind::Fp8Block],
             KernelKind::Int8 => &[KernelKind::Int8, KernelKind::Fp8],
             KernelKind::Bf16 => &[],
