@@ -99,7 +99,11 @@ fn the_file_that_is_written_gives_the_loss_that_is_reported() {
     assert_eq!(read, timing.parameters(&fitted.values()).expect("in range"));
     assert!(text.lines().all(|line| line.len() <= 100), "{text}");
     assert_eq!(slopes.len(), fitted.coefficients.len());
-    assert!(slopes.iter().any(|s| Some(s.loss_below) > fitted.summary.loss));
+    assert!(
+        slopes
+            .iter()
+            .any(|s| Some(s.loss_below) > fitted.summary.loss)
+    );
     assert!(text.contains(&format!("{:.4}", fitted.summary.loss.unwrap_or_default())));
 }
 

@@ -288,11 +288,6 @@ fn measurements_that_make_no_sense() {
             &["tiny", "rate", "is 0"],
         ),
         (r#""mean": 20"#, r#""mean": "fast""#, &["measured", "fast"]),
-        (
-            r#""version": "0.15.1""#,
-            r#""version": "0.1""#,
-            &["vllm-version is 0.1", "0.15"],
-        ),
         (r#""experiments""#, r#""experiment""#, &["experiments"]),
     ] {
         let path = file("measured.json", EXPERIMENTS.replacen(right, wrong, 1));

@@ -280,7 +280,7 @@ fn the_catalog_lists_names_that_contain_the_text() {
 
 #[test]
 fn one_experiment_of_another_form_does_not_keep_the_others_from_running() {
-    let broken = EXPERIMENTS.replacen("[", "[{\"id\": \"odd\"}, ", 1);
+    let broken = EXPERIMENTS.replacen('[', "[{\"id\": \"odd\"}, ", 1);
     let path = file("odd.json", broken);
     let run = foretoken(&format!("validate {path} --json -"));
     assert_eq!(run.code, Some(2));

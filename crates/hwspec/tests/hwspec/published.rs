@@ -161,8 +161,8 @@ fn weights_per_device_are_what_servers_reported() {
 fn quantised_checkpoints_keep_what_their_lists_say_in_16_bits() {
     let scout = model("RedHatAI/Llama-4-Scout-17B-16E-Instruct-FP8-dynamic");
     assert_eq!(scout.formats.attention, WeightFormat::Bf16);
-    assert_eq!(scout.formats.mlp, WeightFormat::Fp8);
-    assert_eq!(scout.formats.experts, WeightFormat::Fp8);
+    assert_eq!(scout.formats.mlp, WeightFormat::Fp8Channel);
+    assert_eq!(scout.formats.experts, WeightFormat::Fp8Channel);
     assert_eq!(scout.formats.embedding, WeightFormat::Bf16);
 
     let formats = |name: &str| {

@@ -7,7 +7,7 @@ use foretoken_hwspec::{GpuSpec, KvFormat, WeightFormat, catalog};
 use serde::Deserialize;
 
 use super::parameters::{GpuKernels, Lineage};
-use crate::arithmetic::Arithmetic;
+use crate::arithmetic::{Arithmetic, KernelKind};
 use crate::confidence::{Confidence, Doubt, Extent};
 use crate::error::LatencyError;
 use crate::explain::Term;
@@ -150,7 +150,11 @@ impl<'a> Survey<'a> {
         if self.parts.iter().any(|(seen, _)| *seen == part) {
             return Ok(());
         }
-        let wanted = Arithmetic::of(format, self.gpu).kind;
+        let wanted = match (block, Arithmetic::of(format, self.gpu).kind) {
+            // Dense products run on one kernel, whatever the scales.
+            ("gemm", KernelKind::Fp8Channel) => KernelKind::Fp8,
+            (_, kind) => kind,
+        };
         let provenance = |kernels: &'a GpuKernels, kind| match block {
             "gemm" => kernels.gemm.get(&kind).map(|curve| &curve.provenance),
             _ => kernels.experts.get(&kind).map(|curve| &curve.provenance),
