@@ -26,6 +26,9 @@ use crate::optimizer::{CmaEs, Search, minimise};
 /// Fewer rows than these are not fitted.
 pub const MIN_ROWS: usize = 20;
 
+/// How many times more candidates the best form gets, around its best one.
+const REFINEMENT: usize = 4;
+
 /// Relative error from which on the loss grows no longer with its square.
 const LARGE: f64 = 0.1;
 
@@ -107,10 +110,13 @@ pub struct FittedBlock {
     pub p90_error: f64,
     /// The same two with the parameters before the fit, on the same rows.
     pub before: Option<(f64, f64)>,
+    /// Whether the present curve stays, since the search found none that is clearly better. It may
+    /// have been fitted to some of these rows.
+    pub kept: bool,
     #[serde(skip)]
-    block: Option<Block>,
+    block: Block,
     #[serde(skip)]
-    curve: Option<Curve>,
+    curve: Curve,
 }
 
 /// A whole fit.
@@ -233,27 +239,33 @@ fn fit_block(
     let first = &task.rows[0].kernel;
     let rows = train.len().max(1) as f64;
     // What there is stays unless another is better by more than the luck of these rows.
-    let luck = 0.02 + 5.0 / rows;
-    let mut best: Option<(f64, Curve)> = own.as_ref().map(|curve| {
-        let loss = loss(curve, &train, gpu, cache);
-        (libm::log(loss) - luck, curve.clone())
-    });
+    let has_own = own.is_some();
+    let luck = 0.02 + 1.0 / rows;
+    let search = |form: &Form, start: Option<&Curve>, width: f64, evaluations: usize| {
+        let objective = |values: &[f64]| Ok(loss(&form.curve(values), &train, gpu, cache));
+        let mut search = CmaEs::new(form.space(start)?, settings.seed).with_width(width);
+        let found = minimise(&mut search, &objective, &Search::new(evaluations))?;
+        Ok::<_, CalibrateError>((libm::log(found.loss), form.curve(&found.values)))
+    };
     let forms = Form::candidates(first, &tuned.unwrap_or_default());
     let simplest = forms.iter().map(Form::len).min().unwrap_or(0);
-    for form in forms {
-        let space = form.space(start.as_ref())?;
-        let objective = |values: &[f64]| Ok(loss(&form.curve(values), &train, gpu, cache));
-        let mut search = CmaEs::new(space, settings.seed);
-        let found = minimise(&mut search, &objective, &Search::new(settings.evaluations))?;
-        // A richer form has to earn its numbers.
-        let score = libm::log(found.loss) + 4.0 * (form.len() - simplest) as f64 / rows;
-        if best.as_ref().is_none_or(|(least, _)| score < *least) {
-            best = Some((score, form.curve(&found.values)));
+    // A richer form has to earn its numbers.
+    let price = |form: &Form| 4.0 * (form.len() - simplest) as f64 / rows;
+    let mut best: Option<(f64, Curve, &Form)> = None;
+    for form in &forms {
+        let (loss, curve) = search(form, start.as_ref(), 0.2, settings.evaluations)?;
+        let score = loss + price(form);
+        if best.as_ref().is_none_or(|(least, ..)| score < *least) {
+            best = Some((score, curve, form));
         }
     }
-    let (_, curve) = best.expect("there is a form for every kernel");
-    let (median_error, p90_error) = spread(errors(&curve, &held_out, gpu, cache));
-    let before = own.map(|_| {
+    let (_, near, form) = best.expect("there is a form for every kernel");
+    let (refined, found) = search(form, Some(&near), 0.05, REFINEMENT * settings.evaluations)?;
+    let kept =
+        own.filter(|own| libm::log(loss(own, &train, gpu, cache)) - luck <= refined + price(form));
+    let curve = kept.as_ref().unwrap_or(&found);
+    let (median_error, p90_error) = spread(errors(curve, &held_out, gpu, cache));
+    let before = has_own.then(|| {
         let predicted = held_out.iter().filter_map(|row| {
             Some((predict(&row.kernel, gpu, base).ok()? / row.micros - 1.0).abs())
         });
@@ -273,8 +285,9 @@ fn fit_block(
         median_error,
         p90_error,
         before,
-        block: Some(task.block),
-        curve: Some(curve),
+        kept: kept.is_some(),
+        block: task.block,
+        curve: found,
     })
 }
 
@@ -337,9 +350,10 @@ fn near_curve(parameters: &KernelParameters, gpu: &GpuSpec, block: Block) -> Opt
 
 /// Puts a fitted curve in place.
 fn install(parameters: &mut KernelParameters, fitted: &FittedBlock) {
-    let (Some(block), Some(curve)) = (fitted.block, fitted.curve.clone()) else {
+    if fitted.kept {
         return;
-    };
+    }
+    let (block, curve) = (fitted.block, fitted.curve.clone());
     let error = |value: f64| {
         Amount::new((value.min(1e9) * 1_000.0).round() / 1_000.0)
             .expect("absolute errors are not negative")
@@ -470,8 +484,8 @@ impl KernelFit {
     pub fn markdown(&self) -> String {
         let mut text = String::from(
             "## Curves, on the fifth of the rows that was held out\n\n\
-             | accelerator | class | kind | software | rows | median error | P90 | before |\n\
-             |---|---|---|---|---:|---:|---:|---:|\n",
+             | accelerator | class | kind | software | rows | median error | P90 | before | curve |\n\
+             |---|---|---|---|---:|---:|---:|---:|---|\n",
         );
         for block in &self.blocks {
             let percent = |(median, p90): (f64, f64)| {
@@ -479,7 +493,7 @@ impl KernelFit {
             };
             let _ = writeln!(
                 text,
-                "| {} | {} | {} | {} | {} | {:.1} % | {:.1} % | {} |",
+                "| {} | {} | {} | {} | {} | {:.1} % | {:.1} % | {} | {} |",
                 block.gpu,
                 block.class.name(),
                 block.kind,
@@ -487,7 +501,8 @@ impl KernelFit {
                 block.rows,
                 block.median_error * 100.0,
                 block.p90_error * 100.0,
-                block.before.map_or("-".to_owned(), percent)
+                block.before.map_or("-".to_owned(), percent),
+                if block.kept { "kept" } else { "new" }
             );
         }
         text.push_str("\n## Accelerators as if unseen: predicted from their relatives\n\n");

@@ -258,6 +258,12 @@ impl Row<'_> {
 
     /// Tables without these columns are those of vLLM 0.14.0.
     fn software(&self) -> String {
+        if let Some(version) = self
+            .text("impl")
+            .and_then(|name| name.strip_prefix("vllm-"))
+        {
+            return format!("vLLM {version}");
+        }
         let framework = match self.text("framework") {
             Some("trtllm") => "TensorRT-LLM",
             Some("vllm") | None => "vLLM",
@@ -331,9 +337,15 @@ impl Row<'_> {
         })
     }
 
+    /// Tables of vLLM 0.14.0 alone, which lack a version, count the new token in the context; the
+    /// others do not: their contexts are 127, 1023 and so on.
     fn decode(&self, heads: Heads, window: u32) -> Result<Kernel, LeftOut> {
         let batch = self.count("batch")?;
-        let context = self.whole("ctx_len", 0)?.saturating_add(1).min(window);
+        let own = u32::from(self.columns.contains_key("version"));
+        let context = self
+            .whole("ctx_len", 1 - own)?
+            .saturating_add(own)
+            .min(window);
         Ok(Kernel::Decode {
             heads,
             batch,

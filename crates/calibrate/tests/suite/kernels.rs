@@ -8,7 +8,7 @@ use foretoken_calibrate::kernels::check::{Check, check, check_rows};
 use foretoken_calibrate::kernels::file::kernels_toml;
 use foretoken_calibrate::kernels::fit::{Settings, fit};
 use foretoken_calibrate::kernels::table::Table;
-use foretoken_calibrate::kernels::timing::Class;
+use foretoken_calibrate::kernels::timing::{Class, Timing};
 use proptest::prelude::*;
 
 /// A row or two of every layout, with times that are made up.
@@ -151,7 +151,8 @@ fn a_fit_finds_a_curve_again_and_is_the_same_on_any_number_of_threads() {
             for part in [0, 1, 2] {
                 let bytes = (1_u64 << power) + part * (1 << (power - 2));
                 let time = latency + bytes as f64 / rate;
-                text += &format!("H100-SXM-80GB,{devices},{bytes},graph,{time}\n");
+                let row = format!("H100-SXM-80GB,{devices},{bytes},graph,{time}\n");
+                text.push_str(&row);
             }
         }
     }
@@ -233,7 +234,7 @@ fn built_in_curves_are_within_their_targets() {
         &tables,
         &Catalog::builtin(),
         KernelParameters::builtin(),
-        |timing| timing.is_held_out(),
+        Timing::is_held_out,
     );
     let gpus = [
         "H100-SXM-80GB",
@@ -250,8 +251,7 @@ fn built_in_curves_are_within_their_targets() {
     {
         let (median, p90) = match group.class {
             Class::Gemm | Class::DecodeAttention | Class::PrefillAttention => (0.08, 0.25),
-            Class::Experts => (0.12, f64::INFINITY),
-            Class::AllReduce => (0.12, f64::INFINITY),
+            Class::Experts | Class::AllReduce => (0.12, f64::INFINITY),
             _ => continue,
         };
         if !gpus.contains(&group.gpu.as_str()) || group.rows < 20 {

@@ -101,7 +101,7 @@ fn attention_of_decodes_is_as_measured() {
     ];
     check("vllm014_attn_decode.csv", &limits, |gpu, kernels, row| {
         let (heads, batch) = (heads(row), number(row, "batch"));
-        let context = u64::from(batch) * u64::from(number(row, "ctx_len") + 1);
+        let context = u64::from(batch) * u64::from(number(row, "ctx_len"));
         let bytes = context * u64::from(4 * heads.kv * heads.width);
         // The benchmark reads one cache again and again, a model another in each layer.
         let cached = (2 << 20..120 << 20).contains(&bytes);
