@@ -81,6 +81,11 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     })
 }
 
+/// Writes a whole text file, where one was asked for.
+pub(crate) fn save(path: Option<&Path>, text: &str) -> Result<(), Failure> {
+    path.map_or(Ok(()), |path| write(path, text))
+}
+
 /// Reads JSON; an error names the path to the offending key.
 pub(crate) fn from_json<T: serde::de::DeserializeOwned>(
     path: &Path,

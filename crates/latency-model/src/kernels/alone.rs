@@ -80,19 +80,16 @@ impl DecodeAttentionCurve {
 }
 
 impl PrefillAttentionCurve {
-    /// Time of `batch` chunks of `new` tokens with latent attention behind `past` cached ones, which
-    /// are read at the share `cache` of the memory bandwidth.
+    /// Time of `chunks` with latent attention: how many, new tokens and past tokens of each. The past
+    /// is read at the share `cache` of the memory bandwidth.
     pub fn time_latent(
         &self,
         gpu: &GpuSpec,
         heads: LatentHeads,
         cache: Share,
-        [batch, new, past]: [u32; 3],
+        chunks: [u32; 3],
     ) -> Fine {
-        let shape = StepShape::chunks(batch, new, past);
-        let shard = heads.shard();
-        let prefill = Prefill::new(&shard, gpu, cache, self);
-        fine(prefill.launch() + prefill.time(&shard, &shape))
+        self.time_on(&heads.shard(), gpu, cache, chunks)
     }
 }
 
@@ -165,19 +162,24 @@ impl DecodeAttentionCurve {
 }
 
 impl PrefillAttentionCurve {
-    /// Time of `batch` chunks of `new` tokens behind `past` cached ones, which are read at the share
+    /// Time of `chunks`: how many, new tokens and past tokens of each. The past is read at the share
     /// `cache` of the memory bandwidth.
-    pub fn time(
+    pub fn time(&self, gpu: &GpuSpec, heads: Heads, cache: Share, chunks: [u32; 3]) -> Fine {
+        self.time_on(&heads.shard(), gpu, cache, chunks)
+    }
+}
+
+impl PrefillAttentionCurve {
+    fn time_on(
         &self,
+        shard: &AttentionShard,
         gpu: &GpuSpec,
-        heads: Heads,
         cache: Share,
         [batch, new, past]: [u32; 3],
     ) -> Fine {
         let shape = StepShape::chunks(batch, new, past);
-        let shard = heads.shard();
-        let prefill = Prefill::new(&shard, gpu, cache, self);
-        fine(prefill.launch() + prefill.time(&shard, &shape))
+        let prefill = Prefill::new(shard, gpu, cache, self);
+        fine(prefill.launch() + prefill.time(shard, &shape))
     }
 }
 

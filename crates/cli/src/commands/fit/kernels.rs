@@ -9,7 +9,7 @@ use foretoken_calibrate::kernels::fit::{Settings, fit};
 use foretoken_calibrate::kernels::table::Table;
 
 use crate::commands::Extras;
-use crate::failure::{Failure, write};
+use crate::failure::{Failure, save};
 use crate::output::JsonOutput;
 
 /// Fit the curves of kernels to timings of kernels
@@ -72,10 +72,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let fitted = fit(&tables, &catalog, &base, &settings)?;
     let markdown = fitted.markdown();
-    let save =
-        |path: &Option<PathBuf>, text: &str| path.as_ref().map_or(Ok(()), |path| write(path, text));
-    save(&arguments.out, &kernels_toml(&fitted.parameters))?;
-    save(&arguments.report, &markdown)?;
+    save(arguments.out.as_deref(), &kernels_toml(&fitted.parameters))?;
+    save(arguments.report.as_deref(), &markdown)?;
     arguments.output.emit(&fitted, markdown.trim_end())
 }
 

@@ -1,6 +1,6 @@
 //! `foretoken fit runtime`: the costs of the serving software.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
@@ -11,7 +11,7 @@ use foretoken_calibrate::runtime::{
 };
 
 use crate::commands::Extras;
-use crate::failure::{Failure, from_json, read, write};
+use crate::failure::{Failure, from_json, read, save};
 use crate::output::JsonOutput;
 
 /// Fit the costs of the serving software to measured experiments
@@ -65,11 +65,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let fitted = fit(&timing, &experiments, &schedule)?;
     let sensitivities = sensitivities(&timing, &experiments, &fitted, &schedule)?;
     // What took longest is on disk before anything else is tried.
-    let save = |path: &Option<PathBuf>, text: &str| {
-        path.as_deref().map_or(Ok(()), |p: &Path| write(p, text))
-    };
     save(
-        &arguments.out,
+        arguments.out.as_deref(),
         &runtime_toml(&timing, &fitted, &sensitivities)?,
     )?;
     let cross_validation = arguments
@@ -89,6 +86,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         ablation: ablation.transpose()?,
     };
     let markdown = report.markdown();
-    save(&arguments.report, &markdown)?;
+    save(arguments.report.as_deref(), &markdown)?;
     arguments.output.emit(&report, markdown.trim_end())
 }
