@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::CalibrateError;
 
-/// Evaluations and their losses, in memory and, if it was opened on a file, in that file: one JSON
+/// Evaluations and what they gave, a loss or residuals, in memory and, if it was opened on a file, in that file: one JSON
 /// object a line, appended as soon as an evaluation ends. Evaluations are found again by the bytes of
 /// their candidate and by their context, so a search that is started again goes quickly through what
 /// it did and then continues.
 #[derive(Debug, Default)]
 pub struct Log {
-    known: Mutex<BTreeMap<String, f64>>,
+    known: Mutex<BTreeMap<String, Vec<f64>>>,
     file: Option<(PathBuf, Mutex<File>)>,
 }
 
@@ -26,7 +26,7 @@ pub struct Log {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
-    loss: f64,
+    outcome: Vec<f64>,
     values: Vec<f64>,
     key: String,
     bits: String,
@@ -58,9 +58,10 @@ impl Log {
             };
             let line: Line =
                 serde_json::from_str(line).map_err(|error| malformed(error.to_string()))?;
-            let bits = u64::from_str_radix(&line.bits, 16)
-                .map_err(|_| malformed(format!("bits is {}: allowed is hex", line.bits)))?;
-            known.insert(line.key, f64::from_bits(bits));
+            let outcome = from_hex(&line.bits).ok_or_else(|| {
+                malformed(format!("bits is {}: allowed is hex, 16 digits a number", line.bits))
+            })?;
+            known.insert(line.key, outcome);
         }
         if whole < text.len() {
             file.set_len(whole as u64).map_err(failed)?;
@@ -81,39 +82,39 @@ impl Log {
         self.len() == 0
     }
 
-    /// The loss of a candidate: the one it holds, or that of `evaluate`, which it then keeps. What is
-    /// not finite becomes infinite.
+    /// The outcome of a candidate: the one it holds, or that of `evaluate`, which it then keeps. What
+    /// is not finite becomes infinite.
     pub(crate) fn remember(
         &self,
         context: u64,
         values: &[f64],
-        evaluate: impl FnOnce() -> Result<f64, CalibrateError>,
-    ) -> Result<f64, CalibrateError> {
-        let key = key(context, values);
-        if let Some(loss) = lock(&self.known).get(&key) {
-            return Ok(*loss);
+        evaluate: impl FnOnce() -> Result<Vec<f64>, CalibrateError>,
+    ) -> Result<Vec<f64>, CalibrateError> {
+        let key = format!("{context:016x}{}", hex(values));
+        if let Some(outcome) = lock(&self.known).get(&key) {
+            return Ok(outcome.clone());
         }
-        let loss = evaluate()?;
-        let loss = if loss.is_finite() {
-            loss
-        } else {
-            f64::INFINITY
-        };
-        self.append(&key, values, loss)?;
-        lock(&self.known).insert(key, loss);
-        Ok(loss)
+        let mut outcome = evaluate()?;
+        for number in &mut outcome {
+            if !number.is_finite() {
+                *number = f64::INFINITY;
+            }
+        }
+        self.append(&key, values, &outcome)?;
+        lock(&self.known).insert(key, outcome.clone());
+        Ok(outcome)
     }
 
-    fn append(&self, key: &str, values: &[f64], loss: f64) -> Result<(), CalibrateError> {
+    fn append(&self, key: &str, values: &[f64], outcome: &[f64]) -> Result<(), CalibrateError> {
         let Some((path, file)) = &self.file else {
             return Ok(());
         };
         let line = Line {
             // JSON has no infinity; the bits do.
-            loss: loss.min(f64::MAX),
+            outcome: outcome.iter().map(|n| n.min(f64::MAX)).collect(),
             values: values.to_vec(),
             key: key.to_owned(),
-            bits: format!("{:016x}", loss.to_bits()),
+            bits: hex(outcome),
         };
         let line = serde_json::to_string(&line).expect("a line is plain numbers and text") + "\n";
         lock(file)
@@ -122,13 +123,22 @@ impl Log {
     }
 }
 
-/// The bytes of a context and a candidate, in hex.
-fn key(context: u64, values: &[f64]) -> String {
-    let mut key = format!("{context:016x}");
-    for value in values {
-        let _ = write!(key, "{:016x}", value.to_bits());
+/// The bits of numbers.
+fn hex(numbers: &[f64]) -> String {
+    let mut text = String::new();
+    for number in numbers {
+        let _ = write!(text, "{:016x}", number.to_bits());
     }
-    key
+    text
+}
+
+/// The numbers of their bits.
+fn from_hex(text: &str) -> Option<Vec<f64>> {
+    let number = |digits: &[u8]| {
+        let digits = std::str::from_utf8(digits).ok().filter(|d| d.len() == 16)?;
+        Some(f64::from_bits(u64::from_str_radix(digits, 16).ok()?))
+    };
+    text.as_bytes().chunks(16).map(number).collect()
 }
 
 /// A panic elsewhere leaves whole entries behind: nothing is written in parts.
@@ -192,17 +202,18 @@ mod tests {
     #[test]
     fn what_was_evaluated_is_remembered_to_the_bit_across_runs() {
         let path = file("remembered.jsonl");
-        let (values, loss) = ([0.1 + 0.2, f64::MIN_POSITIVE], 1.0 / 3.0);
+        let values = [0.1 + 0.2, f64::MIN_POSITIVE];
+        let outcome = vec![1.0 / 3.0, -0.0];
         let log = Log::open(&path).expect("a new file");
-        let first = log.remember(7, &values, || Ok(loss)).expect("evaluated");
-        assert_eq!(first.to_bits(), loss.to_bits());
+        let first = log.remember(7, &values, || Ok(outcome.clone()));
+        assert_eq!(hex(&first.expect("evaluated")), hex(&outcome));
         let again = Log::open(&path).expect("a log");
         let found = again
             .remember(7, &values, || panic!("known"))
             .expect("found");
-        assert_eq!(found.to_bits(), loss.to_bits());
-        let other = again.remember(8, &values, || Ok(2.0)).expect("evaluated");
-        assert_eq!((other, again.len()), (2.0, 2));
+        assert_eq!(hex(&found), hex(&outcome));
+        let other = again.remember(8, &values, || Ok(vec![2.0]));
+        assert_eq!((other.expect("evaluated"), again.len()), (vec![2.0], 2));
         std::fs::remove_file(path).expect("it exists");
     }
 
@@ -210,12 +221,13 @@ mod tests {
     fn an_infinite_loss_survives_the_file() {
         let path = file("infinite.jsonl");
         let log = Log::open(&path).expect("a new file");
-        log.remember(0, &[1.0], || Ok(f64::NAN)).expect("evaluated");
+        log.remember(0, &[1.0], || Ok(vec![f64::NAN]))
+            .expect("evaluated");
         let again = Log::open(&path).expect("a log");
         let found = again
             .remember(0, &[1.0], || panic!("known"))
             .expect("found");
-        assert!(found.is_infinite());
+        assert_eq!(found, [f64::INFINITY]);
         std::fs::remove_file(path).expect("it exists");
     }
 
@@ -224,13 +236,14 @@ mod tests {
         let path = file("cut.jsonl");
         let log = Log::open(&path).expect("a new file");
         for x in [1.0, 2.0] {
-            log.remember(0, &[x], || Ok(x)).expect("evaluated");
+            log.remember(0, &[x], || Ok(vec![x])).expect("evaluated");
         }
         let text = std::fs::read_to_string(&path).expect("written");
         std::fs::write(&path, &text[..text.len() - 5]).expect("written");
         let cut = Log::open(&path).expect("a log");
         assert_eq!(cut.len(), 1);
-        cut.remember(0, &[2.0], || Ok(2.0)).expect("evaluated");
+        cut.remember(0, &[2.0], || Ok(vec![2.0]))
+            .expect("evaluated");
         assert_eq!(std::fs::read_to_string(&path).expect("written"), text);
         std::fs::write(&path, "no log\n").expect("written");
         let error = Log::open(&path).expect_err("refused");

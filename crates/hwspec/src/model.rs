@@ -50,16 +50,17 @@ pub struct VisionEncoder {
 /// How the model asks to be sampled, unless a request says otherwise: its `generation_config.json`,
 /// which vLLM takes its defaults from (`--generation-config auto`).
 ///
-/// It matters to the time of a step: truncation sorts the whole vocabulary of every sequence.
+/// It matters to the time of a step. The default, greedy or from the whole distribution, is what is
+/// assumed where nothing is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", default)]
 #[non_exhaustive]
-pub enum Sampling {
-    /// Greedy, or from the whole distribution. What is assumed where nothing is known.
-    #[default]
-    Full,
-    /// Truncated by `top_k` or `top_p`.
-    Truncated,
+pub struct Sampling {
+    /// Truncated by `top_k` or `top_p`: the whole vocabulary of every sequence is sorted.
+    pub truncation: bool,
+    /// With a `repetition_penalty`: the tokens of every sequence are counted, over the whole
+    /// vocabulary.
+    pub repetition_penalty: bool,
 }
 
 /// `count` layers of equal shape.

@@ -1,6 +1,7 @@
 //! Searches for the parameters of least loss, without derivatives.
 //!
-//! An [`Optimizer`] proposes candidates and is told their losses; it evaluates nothing itself, so
+//! A loss that comes from many residuals, nearly linear in the parameters, is fitted in the fewest
+//! evaluations by [`linearised`]. For all others an [`Optimizer`] proposes candidates and is told their losses; it evaluates nothing itself, so
 //! that whoever drives it decides how: [`minimise`] evaluates a batch in parallel and remembers
 //! what a log already holds.
 //!
@@ -25,12 +26,14 @@
 mod cma_es;
 mod eigen;
 mod golden_section;
+mod linearised;
 mod search;
 mod space;
 mod tpe;
 
 pub use self::cma_es::CmaEs;
 pub use self::golden_section::GoldenSection;
+pub use self::linearised::{Residuals, linearised};
 pub use self::search::{Best, Objective, Search, minimise};
 pub use self::space::{Parameter, Scale, Space};
 pub use self::tpe::Tpe;

@@ -29,9 +29,9 @@ impl<F: Fn(&[f64]) -> Result<f64, CalibrateError> + Sync> Objective for F {
 /// How a search is run: its budget, its log, its progress bar.
 #[derive(Debug, Clone)]
 pub struct Search {
-    evaluations: usize,
-    log: Arc<Log>,
-    context: u64,
+    pub(super) evaluations: usize,
+    pub(super) log: Arc<Log>,
+    pub(super) context: u64,
     label: Option<String>,
 }
 
@@ -60,6 +60,13 @@ impl Search {
         self.label = Some(label.into());
         self
     }
+
+    pub(super) fn progress(&self) -> Progress {
+        match &self.label {
+            Some(label) => Progress::bar(label, self.evaluations),
+            None => Progress::hidden(),
+        }
+    }
 }
 
 /// The best candidate of a search.
@@ -86,16 +93,12 @@ pub fn minimise(
     objective: &dyn Objective,
     search: &Search,
 ) -> Result<Best, CalibrateError> {
-    let progress = match &search.label {
-        Some(label) => Progress::bar(label, search.evaluations),
-        None => Progress::hidden(),
-    };
+    let progress = search.progress();
     let loss_of = |values: &Vec<f64>| {
-        let loss = search
-            .log
-            .remember(search.context, values, || objective.evaluate(values));
+        let evaluate = || Ok(vec![objective.evaluate(values)?]);
+        let outcome = search.log.remember(search.context, values, evaluate)?;
         progress.advance();
-        loss
+        Ok(outcome.first().copied().unwrap_or(f64::INFINITY))
     };
     let mut best: Option<Best> = None;
     let mut evaluations = 0;
@@ -106,7 +109,7 @@ pub fn minimise(
         }
         evaluations += batch.len();
         let results: Vec<_> = batch.par_iter().with_max_len(1).map(loss_of).collect();
-        let losses = results.into_iter().collect::<Result<Vec<f64>, _>>()?;
+        let losses = results.into_iter().collect::<Result<Vec<f64>, CalibrateError>>()?;
         for (values, &loss) in batch.iter().zip(&losses) {
             if best.as_ref().is_none_or(|best| loss < best.loss) {
                 progress.tell(loss);

@@ -194,6 +194,12 @@ impl Space {
         self.parameters.iter().map(|p| p.share(p.start)).collect()
     }
 
+    /// The point of the unit cube that a candidate is at.
+    pub(super) fn shares(&self, values: &[f64]) -> Vec<f64> {
+        let share = |(parameter, value): (&Parameter, &f64)| parameter.share(*value);
+        self.parameters.iter().zip(values).map(share).collect()
+    }
+
     /// The candidate at a point of the unit cube.
     pub(super) fn values(&self, shares: &[f64]) -> Vec<f64> {
         let value = |(parameter, share): (&Parameter, &f64)| {

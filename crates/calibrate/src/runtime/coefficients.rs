@@ -76,7 +76,7 @@ fn span(micros: f64) -> Result<SimDuration, LatencyError> {
 ///
 /// Starts are guesses from what the terms mean, not results of a fit: a fit that starts from them
 /// gives the same whatever was shipped before.
-pub(super) static ENTRIES: [Entry; 18] = [
+pub(super) static ENTRIES: [Entry; 20] = [
     entry!("" "routing-skew" "" Some(range(0.0, 1.5, 1.0)), routing_skew,
         "Popularity of experts falls with this power of their rank: 0 is balanced."),
     entry!("" "shared-context-cost" "" Some(range(0.1, 1.0, 0.3)), shared_context_cost,
@@ -93,6 +93,10 @@ pub(super) static ENTRIES: [Entry; 18] = [
         "Drawing from the whole distribution, in passes over the logits."),
     entry!("step" "truncation-passes" "" Some(range(0.0, 80.0, 20.0)), step.truncation_passes,
         "Sorting the vocabulary, for models that truncate by top-k or top-p, in passes over the logits."),
+    entry!("step" "truncation-scan-ns" "ns" Some(range(0.0, 4.0, 1.0)), step.truncation_scan_ns,
+        "For such models, the running sum over one entry of the sorted vocabulary; rows run side by side."),
+    entry!("step" "penalty-passes" "" None, step.penalty_passes,
+        "Counting tokens for a repetition penalty, in passes over the logits: the arrays that vLLM reads and writes, counted."),
     entry!("step" "piecewise-launch-per-layer-us" "us" None, step.piecewise_launch_per_layer_us,
         "Launches around captured pieces; only what the device does not hide counts."),
     entry!("step" "eager-launch-per-layer-us" "us" None, step.eager_launch_per_layer_us,

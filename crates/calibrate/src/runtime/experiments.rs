@@ -97,18 +97,20 @@ impl Experiments {
         models
     }
 
-    /// The experiments of one model, and those of all others.
-    pub fn split(&self, model: &str) -> (Self, Self) {
-        let part = |of: bool| Self {
-            prepared: self
-                .prepared
-                .iter()
-                .filter(|p| (p.experiment.model == model) == of)
-                .cloned()
-                .collect(),
+    /// The experiments of one model.
+    pub fn of(&self, model: &str) -> Self {
+        let of_model = self.prepared.iter();
+        let of_model = of_model.filter(|p| p.experiment.model == model);
+        Self {
+            prepared: of_model.cloned().collect(),
             seed: self.seed,
-        };
-        (part(true), part(false))
+        }
+    }
+
+    /// Whether each experiment is of another model than this.
+    pub(super) fn other_than(&self, model: Option<&str>) -> Vec<bool> {
+        let models = self.prepared.iter().map(|p| p.experiment.model.as_str());
+        models.map(|m| Some(m) != model).collect()
     }
 
     /// Predictions beside measurements at a candidate, in the order of the file, on all of rayon's
@@ -137,6 +139,24 @@ impl Experiments {
         let summary = ValidationSummary::of(&self.compare(timing, values)?);
         // Nothing compared is nothing explained.
         Ok(summary.loss.unwrap_or(f64::INFINITY))
+    }
+
+    /// The relative errors of mean TTFT of all experiments, then those of mean E2E latency.
+    ///
+    /// # Errors
+    /// As [`compare`](Self::compare).
+    pub(super) fn residuals(
+        &self,
+        timing: &dyn Timing,
+        values: &[f64],
+    ) -> Result<Vec<f64>, CalibrateError> {
+        let comparisons = self.compare(timing, values)?;
+        let errors: Vec<_> = comparisons.iter().map(Comparison::errors).collect();
+        let ttft = errors.iter().map(|e| e.ttft_mean);
+        let e2e = errors.iter().map(|e| e.e2e_mean);
+        // Measured means are above 0, or the comparison fails.
+        let all = ttft.chain(e2e).map(|e| e.unwrap_or_default() / 100.0);
+        Ok(all.collect())
     }
 
     /// Stands for everything that a loss depends on beside the candidate.

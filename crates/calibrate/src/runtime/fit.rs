@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{Experiments, Timing};
 use crate::error::CalibrateError;
-use crate::optimizer::{CmaEs, GoldenSection, Optimizer, Search, Space, minimise};
+use crate::optimizer::{Best, Parameter, Residuals, Search, Space, linearised};
 use crate::progress::Log;
 
 /// How long to search, from which seed, with which log.
@@ -15,8 +15,8 @@ use crate::progress::Log;
 pub struct Schedule {
     /// Seed of the search; 1 by default.
     pub seed: u64,
-    /// Evaluations of all experiments; 360 by default. The first four fifths go to CMA-ES, the rest
-    /// to golden-section polish.
+    /// Evaluations of all experiments at the most; 200 by default. A search that has arrived ends
+    /// earlier.
     pub evaluations: usize,
     /// Where evaluations are kept; in memory by default.
     pub log: Arc<Log>,
@@ -28,7 +28,7 @@ impl Default for Schedule {
     fn default() -> Self {
         Self {
             seed: 1,
-            evaluations: 360,
+            evaluations: 200,
             log: Arc::default(),
             progress: false,
         }
@@ -78,8 +78,8 @@ impl Fitted {
     }
 }
 
-/// Searches for the parameters of least loss: CMA-ES over all of them from the space's start, then
-/// golden-section polish of one after the other. A form without a space is only evaluated.
+/// Searches for the parameters of least loss, from the space's start, by [`linearised`]. A form
+/// without a space is only evaluated.
 ///
 /// The same experiments, schedule and form give the same result, on any number of threads.
 ///
@@ -92,74 +92,71 @@ pub fn fit(
 ) -> Result<Fitted, CalibrateError> {
     let (values, evaluations) = match timing.space() {
         None => (Vec::new(), 0),
-        Some(space) => search(timing, experiments, schedule, space, Strategy::COLD)?,
+        Some(space) => {
+            let best = search(timing, experiments, schedule, space, None)?;
+            (best.values, best.evaluations)
+        }
     };
     evaluate(timing, experiments, schedule.seed, &values, evaluations)
 }
 
-/// How the two parts of a search go about it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Strategy {
-    /// Initial standard deviation, as a share of each range.
-    width: f64,
-    /// Rounds of polish over all parameters.
-    rounds: u32,
-    /// Probes of each.
-    probes: u32,
+/// Errors of all experiments, and the loss of those that count. Since all are evaluated, searches
+/// that leave out different ones share what the log holds.
+pub(super) struct Errors<'a> {
+    timing: &'a dyn Timing,
+    experiments: &'a Experiments,
+    /// Whether each experiment counts.
+    counts: Vec<bool>,
 }
 
-impl Strategy {
-    /// From a guess.
-    pub(super) const COLD: Self = Self {
-        width: 0.2,
-        rounds: 2,
-        probes: 4,
-    };
-    /// From what is nearly right.
-    pub(super) const WARM: Self = Self {
-        width: 0.1,
-        rounds: 1,
-        probes: 2,
-    };
+impl<'a> Errors<'a> {
+    /// Of all models but this one.
+    pub(super) fn new(
+        timing: &'a dyn Timing,
+        experiments: &'a Experiments,
+        without: Option<&str>,
+    ) -> Self {
+        Self {
+            timing,
+            experiments,
+            counts: experiments.other_than(without),
+        }
+    }
 }
 
-/// The best candidate, and how many were looked at.
+impl Residuals for Errors<'_> {
+    fn residuals(&self, values: &[f64]) -> Result<Vec<f64>, CalibrateError> {
+        self.experiments.residuals(self.timing, values)
+    }
+
+    fn loss(&self, residuals: &[f64]) -> f64 {
+        let (ttft, e2e) = residuals.split_at(self.counts.len().min(residuals.len()));
+        let counted = self.counts.iter().filter(|&&counts| counts).count();
+        let rms = |part: &[f64]| {
+            let pairs = part.iter().zip(&self.counts);
+            let squares = pairs.filter_map(|(e, &counts)| counts.then_some(e * e));
+            (squares.sum::<f64>() / counted as f64).sqrt()
+        };
+        rms(ttft) + rms(e2e)
+    }
+}
+
+/// The best candidate for all experiments but those of one model.
 pub(super) fn search(
     timing: &dyn Timing,
     experiments: &Experiments,
     schedule: &Schedule,
     space: &Space,
-    strategy: Strategy,
-) -> Result<(Vec<f64>, usize), CalibrateError> {
-    let loss = |values: &[f64]| experiments.loss(timing, values);
-    let run = |optimizer: &mut dyn Optimizer, evaluations: usize, label: &str| {
-        let search =
-            Search::new(evaluations).with_log(schedule.log.clone(), experiments.context(timing));
-        let search = if schedule.progress {
-            search.shown_as(format!("{}, {label}", timing.name()))
-        } else {
-            search
-        };
-        minimise(optimizer, &loss, &search)
-    };
-    let mut explore = CmaEs::new(space.clone(), schedule.seed).with_width(strategy.width);
-    let (budget, least) = (schedule.evaluations, explore.population() * 5 / 4 + 1);
-    if budget < least {
-        let allowed = format!("{least} or more for each search");
-        return Err(CalibrateError::out_of_range(
-            "evaluations",
-            &budget,
-            allowed,
-        ));
+    without: Option<&str>,
+) -> Result<Best, CalibrateError> {
+    let errors = Errors::new(timing, experiments, without);
+    let mut search = Search::new(schedule.evaluations)
+        .with_log(schedule.log.clone(), experiments.context(timing));
+    if schedule.progress {
+        let without = without.map_or(String::new(), |model| format!(" without {model}"));
+        search = search.shown_as(format!("{}{without}", timing.name()));
     }
-    let explored = run(&mut explore, budget * 4 / 5, "explore")?;
-    let left = budget - explored.evaluations;
-    let mut polish = GoldenSection::new(space.clone().starting_at(&explored.values)?)
-        .with_rounds(strategy.rounds)
-        .with_probes(strategy.probes);
-    let polished = run(&mut polish, left, "polish")?;
-    let evaluations = explored.evaluations + polished.evaluations;
-    Ok((polished.values, evaluations))
+    linearised(space, &errors, schedule.seed, &search)
 }
 
 /// A form at a candidate.
@@ -172,7 +169,7 @@ pub(super) fn evaluate(
 ) -> Result<Fitted, CalibrateError> {
     let comparisons = experiments.compare(timing, values)?;
     let parameters = timing.space().map_or(&[][..], Space::parameters);
-    let coefficient = |(parameter, value): (&crate::optimizer::Parameter, &f64)| Coefficient {
+    let coefficient = |(parameter, value): (&Parameter, &f64)| Coefficient {
         name: parameter.name.clone(),
         value: *value,
         unit: parameter.unit.clone(),

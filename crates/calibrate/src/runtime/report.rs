@@ -33,7 +33,7 @@ impl RuntimeReport {
         let fit = &self.fit;
         let _ = writeln!(
             text,
-            "{} experiments, {} coefficients, {} evaluations (CMA-ES, then golden section), seed {}. \
+            "{} experiments, {} coefficients, {} evaluations (linear models, one after the other), seed {}. \
              The loss is the root mean square of the relative errors of mean TTFT plus that of mean \
              E2E latency, over all experiments with equal weight: **{:.4}**.\n",
             fit.experiments.len(),
@@ -150,8 +150,8 @@ fn experiments(text: &mut String, title: &str, comparisons: &[Comparison]) {
 fn folds(text: &mut String, cross: &CrossValidation) {
     let _ = writeln!(
         text,
-        "## Leave one model out\n\nEach fold starts from the fit to all and searches again with {} \
-         evaluations on the other models.\n\n| model left out | loss on the others | TTFT mean | E2E mean |\n|---|--:|--:|--:|",
+        "## Leave one model out\n\nEach fold starts where the fit to all started, and sees the other models \
+         only; {} evaluations in all.\n\n| model left out | loss on the others | TTFT mean | E2E mean |\n|---|--:|--:|--:|",
         cross.evaluations
     );
     for fold in &cross.folds {

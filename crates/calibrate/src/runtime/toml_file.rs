@@ -35,7 +35,7 @@ pub fn runtime_toml(
         &mut text,
         &format!(
             "Global costs of the serving software. Written by `foretoken fit runtime`, seed {}, {} \
-             evaluations: CMA-ES and golden-section search through the whole simulation, on mean TTFT \
+             evaluations: linear models of the whole simulation, one after the other, on mean TTFT \
              and mean E2E latency of {} benchmark runs of {} models. Loss (RMSE of the relative errors \
              of mean TTFT, plus that of mean E2E): {:.4}.",
             fitted.seed,

@@ -3,9 +3,10 @@
 use foretoken::validation::{Comparison, ValidationSummary};
 use serde::Serialize;
 
-use super::fit::{Strategy, search};
+use super::fit::{Errors, search};
 use super::{Experiments, Fitted, Schedule, Timing, fit};
 use crate::error::CalibrateError;
+use crate::optimizer::Residuals;
 
 /// What the loss does when one coefficient is off.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -34,12 +35,13 @@ pub fn sensitivities(
     schedule: &Schedule,
 ) -> Result<Vec<Sensitivity>, CalibrateError> {
     let context = experiments.context(timing);
+    let everything = Errors::new(timing, experiments, None);
     let loss_with = |index: usize, value: f64| {
         let mut values = fitted.values();
         values[index] = value;
-        schedule
-            .log
-            .remember(context, &values, || experiments.loss(timing, &values))
+        let evaluate = || everything.residuals(&values);
+        let residuals = schedule.log.remember(context, &values, evaluate)?;
+        Ok::<_, CalibrateError>(everything.loss(&residuals))
     };
     let coefficients = fitted.coefficients.iter().enumerate();
     coefficients
@@ -80,7 +82,7 @@ pub struct Fold {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub struct CrossValidation {
-    /// Evaluations of each fold's search.
+    /// Evaluations of all folds' searches, those that they share counted each time.
     pub evaluations: usize,
     /// One for each model.
     pub folds: Vec<Fold>,
@@ -90,15 +92,14 @@ pub struct CrossValidation {
     pub experiments: Vec<Comparison>,
 }
 
-/// Fits again for each model without its experiments, and predicts these. A fold starts from the
-/// fit to all and searches a quarter as long, from a distribution half as wide.
+/// Fits again for each model without its experiments, from the same start as the first fit, and
+/// predicts these.
 ///
 /// # Errors
 /// [`CalibrateError::OutOfRange`] if there are not two models or nothing was fitted; else as [`fit`].
 pub fn cross_validate(
     timing: &dyn Timing,
     experiments: &Experiments,
-    fitted: &Fitted,
     schedule: &Schedule,
 ) -> Result<CrossValidation, CalibrateError> {
     let models = experiments.models();
@@ -109,26 +110,24 @@ pub fn cross_validate(
             "of two or more, and a form that can be fitted",
         ));
     };
-    let space = space.clone().starting_at(&fitted.values())?;
-    let shorter = Schedule {
-        evaluations: schedule.evaluations / 4,
-        ..schedule.clone()
-    };
-    let (mut folds, mut all) = (Vec::new(), Vec::new());
+    let (mut evaluations, mut folds, mut all) = (0, Vec::new(), Vec::new());
     for model in models {
-        let (held_out, others) = experiments.split(&model);
-        let (values, _) = search(timing, &others, &shorter, &space, Strategy::WARM)?;
-        let comparisons = held_out.compare(timing, &values)?;
+        let (best, held_out) = (
+            search(timing, experiments, schedule, space, Some(&model))?,
+            experiments.of(&model),
+        );
+        let comparisons = held_out.compare(timing, &best.values)?;
+        evaluations += best.evaluations;
         folds.push(Fold {
             model,
-            training_loss: others.loss(timing, &values)?,
-            values,
+            training_loss: best.loss,
+            values: best.values,
             held_out: ValidationSummary::of(&comparisons),
         });
         all.extend(comparisons);
     }
     Ok(CrossValidation {
-        evaluations: shorter.evaluations,
+        evaluations,
         folds,
         summary: ValidationSummary::of(&all),
         experiments: all,

@@ -7,10 +7,10 @@ use super::fields::Fields;
 
 /// Reads `generation_config`, which Hugging Face keeps in a file beside `config.json`.
 ///
-/// `top_k` of 0 or -1 and `top_p` of 1 are off, as vLLM has it.
+/// `top_k` of 0 or -1, and `top_p` and `repetition_penalty` of 1, are off, as vLLM has it.
 pub(super) fn sampling(outer: &Fields<'_>) -> Result<Sampling, HwspecError> {
     let Some(generation) = outer.object("generation_config", "generation_config")? else {
-        return Ok(Sampling::Full);
+        return Ok(Sampling::default());
     };
     let top_k = match generation.value("top_k") {
         None => 0,
@@ -26,10 +26,16 @@ pub(super) fn sampling(outer: &Fields<'_>) -> Result<Sampling, HwspecError> {
             .filter(|&p| p > 0.0 && p <= 1.0)
             .ok_or_else(|| generation.invalid("top_p", "above 0 and at most 1"))?,
     };
-    Ok(if top_k > 0 || top_p < 1.0 {
-        Sampling::Truncated
-    } else {
-        Sampling::Full
+    let penalty = match generation.value("repetition_penalty") {
+        None => 1.0,
+        Some(value) => value
+            .as_f64()
+            .filter(|&p| p > 0.0)
+            .ok_or_else(|| generation.invalid("repetition_penalty", "above 0"))?,
+    };
+    Ok(Sampling {
+        truncation: top_k > 0 || top_p < 1.0,
+        repetition_penalty: (penalty - 1.0).abs() > f64::EPSILON,
     })
 }
 
@@ -52,15 +58,26 @@ mod tests {
             json!({"top_k": 20}),
             json!({"top_p": 0.9, "temperature": 0.6}),
         ] {
-            assert_eq!(read(truncated), Ok(Sampling::Truncated));
+            assert!(read(truncated).expect("valid").truncation);
         }
         for full in [
             json!({}),
             json!({"top_k": 0, "top_p": 1.0}),
             json!({"top_k": -1}),
+            json!({"repetition_penalty": 1.0}),
         ] {
-            assert_eq!(read(full), Ok(Sampling::Full));
+            assert_eq!(read(full), Ok(Sampling::default()));
         }
+    }
+
+    #[test]
+    fn a_repetition_penalty_other_than_one_counts_tokens() {
+        let sampling = read(json!({"repetition_penalty": 1.05})).expect("valid");
+        assert!(sampling.repetition_penalty && !sampling.truncation);
+        let error = read(json!({"repetition_penalty": 0}))
+            .expect_err("no penalty")
+            .to_string();
+        assert!(error.contains("repetition_penalty = 0"), "{error}");
     }
 
     #[test]

@@ -48,6 +48,12 @@ pub struct StepOverheads {
     pub logit_passes: Amount,
     /// The same, besides, for models that truncate by top-k or top-p: the vocabulary is sorted.
     pub truncation_passes: Amount,
+    /// Summing up one entry of the sorted vocabulary, for such models: each sequence's row is one
+    /// running sum of one thread block, and all rows are summed side by side.
+    pub truncation_scan_ns: Amount,
+    /// Passes over the logits, besides, for models with a repetition penalty: the tokens of the
+    /// prompt and of the output are counted over the vocabulary, in 64 bits.
+    pub penalty_passes: Amount,
     /// Launching a layer whose attention is outside the captured graph. A step cannot be shorter
     /// than its launches, but they cost nothing while the device is behind.
     pub piecewise_launch_per_layer_us: Amount,
@@ -97,11 +103,19 @@ impl StepOverheads {
 
     /// Passes over the logits of a model that asks to be sampled so.
     pub(super) fn passes(&self, sampling: Sampling) -> f64 {
-        let truncation = match sampling {
-            Sampling::Truncated => self.truncation_passes.get(),
-            _ => 0.0,
-        };
-        self.logit_passes.get() + truncation
+        let if_so = |is: bool, passes: Amount| if is { passes.get() } else { 0.0 };
+        self.logit_passes.get()
+            + if_so(sampling.truncation, self.truncation_passes)
+            + if_so(sampling.repetition_penalty, self.penalty_passes)
+    }
+
+    /// What sampling takes whatever the number of sequences, in nanoseconds.
+    pub(super) fn scan(&self, sampling: Sampling, vocabulary: f64) -> f64 {
+        if sampling.truncation {
+            self.truncation_scan_ns.get() * vocabulary
+        } else {
+            0.0
+        }
     }
 
     /// How long the host is busy launching the step.

@@ -208,7 +208,7 @@ impl<'a> Survey<'a> {
         let runtime = [
             (
                 Part::Sampling,
-                "runtime.toml [step] logit-passes, truncation-passes",
+                "runtime.toml [step] logit-*, truncation-*, penalty-*",
             ),
             (
                 Part::LaunchWait,

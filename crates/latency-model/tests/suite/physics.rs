@@ -447,7 +447,7 @@ fn a_step_waits_for_its_launches_until_its_context_outgrows_them() {
     let catalog = Catalog::builtin();
     let mut model = catalog.model("Qwen/Qwen2.5-0.5B-Instruct").expect("listed");
     // Sorting the vocabulary would take longer than the launches.
-    model.sampling = Sampling::Full;
+    model.sampling = Sampling::default();
     let gpu = catalog.gpu("H100-SXM-80GB").expect("listed");
     let model = physics(&model, &gpu, TensorParallel::ONE, KvFormat::Auto);
     let mut shape = StepShape::decode(64, 64_000);

@@ -26,8 +26,8 @@ pub(crate) struct Arguments {
     /// Seed of the search
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Evaluations of all experiments
-    #[arg(long, default_value_t = 360)]
+    /// Evaluations of all experiments at the most, for each search
+    #[arg(long, default_value_t = 200)]
     evaluations: usize,
     /// Write the fitted costs to this file (TOML), for `--runtime-parameters`
     #[arg(long, value_name = "FILE")]
@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     )?;
     let cross_validation = arguments
         .cross_validate
-        .then(|| cross_validate(&timing, &experiments, &fitted, &schedule));
+        .then(|| cross_validate(&timing, &experiments, &schedule));
     let others: [&dyn Timing; 2] = [
         &AdditiveTiming::default(),
         &RooflineTiming::new(timing.parameters(&fitted.values())?.host),
