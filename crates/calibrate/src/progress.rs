@@ -59,7 +59,10 @@ impl Log {
             let line: Line =
                 serde_json::from_str(line).map_err(|error| malformed(error.to_string()))?;
             let outcome = from_hex(&line.bits).ok_or_else(|| {
-                malformed(format!("bits is {}: allowed is hex, 16 digits a number", line.bits))
+                malformed(format!(
+                    "bits is {}: allowed is hex, 16 digits a number",
+                    line.bits
+                ))
             })?;
             known.insert(line.key, outcome);
         }

@@ -292,6 +292,9 @@ mod tests {
     fn too_small_a_budget_is_refused() {
         let error = linearised(&space(), &Curve, 1, &Search::new(3)).expect_err("refused");
         let error = error.to_string();
-        assert!(error.contains("evaluations is 3") && error.contains("4 or more"), "{error}");
+        assert!(
+            error.contains("evaluations is 3") && error.contains("4 or more"),
+            "{error}"
+        );
     }
 }

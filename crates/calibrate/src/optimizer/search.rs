@@ -109,7 +109,9 @@ pub fn minimise(
         }
         evaluations += batch.len();
         let results: Vec<_> = batch.par_iter().with_max_len(1).map(loss_of).collect();
-        let losses = results.into_iter().collect::<Result<Vec<f64>, CalibrateError>>()?;
+        let losses = results
+            .into_iter()
+            .collect::<Result<Vec<f64>, CalibrateError>>()?;
         for (values, &loss) in batch.iter().zip(&losses) {
             if best.as_ref().is_none_or(|best| loss < best.loss) {
                 progress.tell(loss);

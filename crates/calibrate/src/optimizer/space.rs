@@ -200,6 +200,12 @@ impl Space {
         self.parameters.iter().zip(values).map(share).collect()
     }
 
+    /// How far a candidate is from the start, for each parameter, as a share of its range.
+    pub(crate) fn from_start(&self, values: &[f64]) -> impl Iterator<Item = f64> {
+        let shares = self.shares(values).into_iter().zip(self.start_shares());
+        shares.map(|(at, start)| at - start)
+    }
+
     /// The candidate at a point of the unit cube.
     pub(super) fn values(&self, shares: &[f64]) -> Vec<f64> {
         let value = |(parameter, share): (&Parameter, &f64)| {

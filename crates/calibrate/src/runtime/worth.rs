@@ -6,7 +6,6 @@ use serde::Serialize;
 use super::fit::{Errors, search};
 use super::{Experiments, Fitted, Schedule, Timing, fit};
 use crate::error::CalibrateError;
-use crate::optimizer::Residuals;
 
 /// What the loss does when one coefficient is off.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -34,14 +33,11 @@ pub fn sensitivities(
     fitted: &Fitted,
     schedule: &Schedule,
 ) -> Result<Vec<Sensitivity>, CalibrateError> {
-    let context = experiments.context(timing);
     let everything = Errors::new(timing, experiments, None);
     let loss_with = |index: usize, value: f64| {
         let mut values = fitted.values();
         values[index] = value;
-        let evaluate = || everything.residuals(&values);
-        let residuals = schedule.log.remember(context, &values, evaluate)?;
-        Ok::<_, CalibrateError>(everything.loss(&residuals))
+        everything.published_at(&values, schedule)
     };
     let coefficients = fitted.coefficients.iter().enumerate();
     coefficients
@@ -117,10 +113,11 @@ pub fn cross_validate(
             experiments.of(&model),
         );
         let comparisons = held_out.compare(timing, &best.values)?;
+        let seen = Errors::new(timing, experiments, Some(&model));
         evaluations += best.evaluations;
         folds.push(Fold {
             model,
-            training_loss: best.loss,
+            training_loss: seen.published_at(&best.values, schedule)?,
             values: best.values,
             held_out: ValidationSummary::of(&comparisons),
         });

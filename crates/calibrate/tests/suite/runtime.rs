@@ -112,7 +112,7 @@ fn a_report_has_every_part_that_was_asked_for() {
     let (experiments, timing) = (experiments(), KernelTiming::default());
     let schedule = schedule(80);
     let fitted = fit(&timing, &experiments, &schedule).expect("it runs");
-    let cross = cross_validate(&timing, &experiments, &fitted, &schedule).expect("two models");
+    let cross = cross_validate(&timing, &experiments, &schedule).expect("two models");
     assert_eq!(cross.folds.len(), 2);
     assert_eq!(cross.experiments.len(), 2);
     let others: [&dyn Timing; 2] = [
@@ -173,10 +173,8 @@ fn too_short_a_schedule_is_refused() {
 #[test]
 fn one_model_cannot_be_cross_validated() {
     let (all, timing) = (experiments(), KernelTiming::default());
-    let (one, other) = all.split("Qwen/Qwen2.5-7B-Instruct");
-    assert_eq!((one.len(), other.len()), (1, 1));
-    let schedule = schedule(60);
-    let fitted = fit(&timing, &one, &schedule).expect("it runs");
-    let error = cross_validate(&timing, &one, &fitted, &schedule).expect_err("refused");
+    let one = all.of("Qwen/Qwen2.5-7B-Instruct");
+    assert_eq!((all.len(), one.len()), (2, 1));
+    let error = cross_validate(&timing, &one, &schedule(60)).expect_err("refused");
     assert!(error.to_string().contains("two or more"), "{error}");
 }

@@ -25,7 +25,7 @@ fn costs_that_were_fitted_give_the_loss_that_was_reported() {
 fn fits_that_cannot_be_done_say_why() {
     let path = file("not-to-fit.json", EXPERIMENTS);
     let runtime = format!("fit runtime {path} --evaluations");
-    refuses(&format!("{runtime} 3"), &["evaluations is 3", "13 or more"]);
+    refuses(&format!("{runtime} 3"), &["evaluations is 3", "12 or more"]);
     let one_model = format!("{runtime} 30 --cross-validate");
     refuses(&one_model, &["1 model(s)", "two or more"]);
     let log = file("no-log.jsonl", "something else\n");

@@ -57,8 +57,8 @@ pub struct KernelPhysics {
     hidden_bytes: f64,
     /// Bytes of one sequence's logits on all devices.
     logit_bytes: f64,
-    /// Nanoseconds for each sequence that samples: passes over its logits.
-    scan: f64,
+    /// Nanoseconds of sampling at all, and for each sequence: passes over its logits.
+    sampling: f64,
     per_sample: f64,
     ideal_per_sample: f64,
     overheads: StepOverheads,
@@ -152,7 +152,7 @@ impl KernelPhysics {
             reductions: 2 * shard.depth() + 1,
             hidden_bytes: 2.0 * shard.hidden,
             logit_bytes: 2.0 * logits,
-            scan: runtime.step.scan(model.sampling, logits),
+            sampling: runtime.step.sampling(model.sampling, logits),
             per_sample: passes / small_bandwidth,
             ideal_per_sample: passes / peaks.bandwidth,
             overheads: runtime.step,
@@ -211,7 +211,7 @@ impl KernelPhysics {
             compute: 0.0,
             memory: self.ideal_per_sample * samples,
         };
-        let sampling = self.scan + self.per_sample * samples;
+        let sampling = self.sampling + self.per_sample * samples;
         sink.add(Part::Sampling, fine(sampling), ideal, 1);
     }
 

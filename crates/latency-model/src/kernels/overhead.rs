@@ -54,6 +54,9 @@ pub struct StepOverheads {
     /// Passes over the logits, besides, for models with a repetition penalty: the tokens of the
     /// prompt and of the output are counted over the vocabulary, in 64 bits.
     pub penalty_passes: Amount,
+    /// Any step of such a model, besides: some twenty kernels outside the captured graph, and the
+    /// wait for the tokens of the step before, which the host must see to count them.
+    pub penalty_us: Amount,
     /// Launching a layer whose attention is outside the captured graph. A step cannot be shorter
     /// than its launches, but they cost nothing while the device is behind.
     pub piecewise_launch_per_layer_us: Amount,
@@ -110,12 +113,12 @@ impl StepOverheads {
     }
 
     /// What sampling takes whatever the number of sequences, in nanoseconds.
-    pub(super) fn scan(&self, sampling: Sampling, vocabulary: f64) -> f64 {
-        if sampling.truncation {
-            self.truncation_scan_ns.get() * vocabulary
-        } else {
-            0.0
-        }
+    pub(super) fn sampling(&self, sampling: Sampling, vocabulary: f64) -> f64 {
+        let if_so = |is: bool, time: f64| if is { time } else { 0.0 };
+        if_so(
+            sampling.truncation,
+            self.truncation_scan_ns.get() * vocabulary,
+        ) + if_so(sampling.repetition_penalty, self.penalty_us.get() * 1e3)
     }
 
     /// How long the host is busy launching the step.
