@@ -34,8 +34,14 @@ pub fn kernels_toml(parameters: &KernelParameters) -> String {
     }
     for (gpu, kernels) in &parameters.gpus {
         let _ = writeln!(text, "\n# ---- {gpu}\n\n[gpus.{gpu}]");
-        if let Some(like) = &kernels.like {
-            let _ = writeln!(text, "like = {}", quoted(like));
+        match &kernels.like[..] {
+            [] => {}
+            [one] => {
+                let _ = writeln!(text, "like = {}", quoted(one));
+            }
+            several => {
+                let _ = writeln!(text, "like = {several:?}");
+            }
         }
         let mut block = |name: &str, lines: Lines| {
             let _ = writeln!(text, "\n[gpus.{gpu}.{name}]\n{}", lines.0.trim_end());

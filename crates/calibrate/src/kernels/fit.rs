@@ -328,22 +328,10 @@ fn own_curve(parameters: &KernelParameters, gpu: &GpuSpec, block: Block) -> Opti
 /// A relative's, to start from.
 fn near_curve(parameters: &KernelParameters, gpu: &GpuSpec, block: Block) -> Option<Curve> {
     match block {
-        Block::Gemm(kind) => parameters.gemm(gpu, kind).ok().cloned().map(Curve::Gemm),
-        Block::Decode => parameters
-            .decode_attention(gpu)
-            .ok()
-            .cloned()
-            .map(Curve::Decode),
-        Block::Prefill => parameters
-            .prefill_attention(gpu)
-            .ok()
-            .cloned()
-            .map(Curve::Prefill),
-        Block::Experts(kind) => parameters
-            .experts(gpu, kind)
-            .ok()
-            .cloned()
-            .map(Curve::Experts),
+        Block::Gemm(kind) => parameters.gemm(gpu, kind).ok().map(Curve::Gemm),
+        Block::Decode => parameters.decode_attention(gpu).ok().map(Curve::Decode),
+        Block::Prefill => parameters.prefill_attention(gpu).ok().map(Curve::Prefill),
+        Block::Experts(kind) => parameters.experts(gpu, kind).ok().map(Curve::Experts),
         Block::AllReduce(_) => None,
     }
 }
@@ -454,7 +442,7 @@ fn unseen(
         .gpus
         .iter()
         .filter(|(name, kernels)| {
-            kernels.like.is_some()
+            !kernels.like.is_empty()
                 && !kernels.gemm.is_empty()
                 && settings.gpu.as_ref().is_none_or(|wanted| wanted == *name)
         })

@@ -6,6 +6,7 @@
 mod alone;
 mod attention;
 mod collective;
+mod derive;
 mod gemm;
 mod moe;
 mod overhead;

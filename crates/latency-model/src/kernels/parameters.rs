@@ -1,11 +1,13 @@
 //! Parameters of the kernels of each accelerator, as data.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use foretoken_hwspec::{Generation, GpuSpec};
+use foretoken_hwspec::{Generation, GpuSpec, catalog};
 use serde::{Deserialize, Serialize};
 
+use super::derive::Ratios;
 use crate::arithmetic::KernelKind;
 use crate::error::LatencyError;
 use crate::number::{Amount, Blend, Share};
@@ -27,8 +29,10 @@ pub struct KernelParameters {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct GpuKernels {
-    /// The relative whose parameters, as shares of its own peaks, complete these.
-    pub like: Option<String>,
+    /// The relatives whose parameters complete these, the nearest first: their shares of peaks, and
+    /// their times as the datasheets of both let expect them. One name, or a list.
+    #[serde(with = "names", skip_serializing_if = "Vec::is_empty")]
+    pub like: Vec<String>,
     /// Matrix products by kind.
     pub gemm: BTreeMap<KernelKind, GemmCurve>,
     /// Attention of decodes.
@@ -272,6 +276,32 @@ pub struct SmallKernelCurve {
     pub provenance: Provenance,
 }
 
+/// One name as a string, several as a list.
+mod names {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(untagged, expecting = "a name or a list of names")]
+    enum Names {
+        One(String),
+        Several(Vec<String>),
+    }
+
+    pub(super) fn serialize<S: Serializer>(names: &[String], to: S) -> Result<S::Ok, S::Error> {
+        match names {
+            [one] => one.serialize(to),
+            several => several.serialize(to),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+        Ok(match Names::deserialize(from)? {
+            Names::One(name) => vec![name],
+            Names::Several(names) => names,
+        })
+    }
+}
+
 impl KernelParameters {
     /// The parameters that come with the crate.
     ///
@@ -300,16 +330,28 @@ impl KernelParameters {
     pub(crate) fn lineage(&self, gpu: &GpuSpec) -> Lineage<'_> {
         let listed = self.gpus.get_key_value(&gpu.name);
         let own = listed.is_some();
-        let mut next = listed
+        // Depth first: a relative's relatives come before the next relative.
+        let mut next: Vec<&String> = listed
             .map(|(name, _)| name)
-            .or_else(|| self.generations.get(&gpu.generation));
-        let mut entries: Vec<(&str, &GpuKernels)> = Vec::new();
-        while let Some((name, kernels)) = next.and_then(|name| self.gpus.get_key_value(name)) {
+            .or_else(|| self.generations.get(&gpu.generation))
+            .into_iter()
+            .collect();
+        let mut entries: Vec<(&str, Cow<'_, GpuKernels>)> = Vec::new();
+        while let Some(name) = next.pop() {
+            let Some((name, kernels)) = self.gpus.get_key_value(name) else {
+                continue;
+            };
             if entries.iter().any(|(seen, _)| seen == name) {
-                break;
+                continue;
             }
-            entries.push((name, kernels));
-            next = kernels.like.as_ref();
+            let mut adapted = Cow::Borrowed(kernels);
+            if *name != gpu.name
+                && let Ok(relative) = catalog::gpu(name)
+            {
+                Ratios::new(gpu, &relative).apply(adapted.to_mut());
+            }
+            entries.push((name, adapted));
+            next.extend(kernels.like.iter().rev());
         }
         Lineage {
             gpu: gpu.name.clone(),
@@ -323,8 +365,8 @@ impl KernelParameters {
     /// # Errors
     ///
     /// [`LatencyError::NoParameters`] if neither has one.
-    pub fn gemm(&self, gpu: &GpuSpec, kind: KernelKind) -> Result<&GemmCurve, LatencyError> {
-        self.lineage(gpu).kind("gemm", kind, |k| &k.gemm)
+    pub fn gemm(&self, gpu: &GpuSpec, kind: KernelKind) -> Result<GemmCurve, LatencyError> {
+        self.lineage(gpu).kind("gemm", kind, |k| &k.gemm).cloned()
     }
 
     /// Likewise, of the attention of decodes.
@@ -332,10 +374,10 @@ impl KernelParameters {
     /// # Errors
     ///
     /// As [`gemm`](Self::gemm).
-    pub fn decode_attention(&self, gpu: &GpuSpec) -> Result<&DecodeAttentionCurve, LatencyError> {
+    pub fn decode_attention(&self, gpu: &GpuSpec) -> Result<DecodeAttentionCurve, LatencyError> {
         let lineage = self.lineage(gpu);
         let found = lineage.find("decode-attention", |k| k.decode_attention.as_ref());
-        found.map(|(curve, _)| curve)
+        found.map(|(curve, _)| curve.clone())
     }
 
     /// Likewise, of the attention of prefill chunks.
@@ -343,10 +385,10 @@ impl KernelParameters {
     /// # Errors
     ///
     /// As [`gemm`](Self::gemm).
-    pub fn prefill_attention(&self, gpu: &GpuSpec) -> Result<&PrefillAttentionCurve, LatencyError> {
+    pub fn prefill_attention(&self, gpu: &GpuSpec) -> Result<PrefillAttentionCurve, LatencyError> {
         let lineage = self.lineage(gpu);
         let found = lineage.find("prefill-attention", |k| k.prefill_attention.as_ref());
-        found.map(|(curve, _)| curve)
+        found.map(|(curve, _)| curve.clone())
     }
 
     /// Likewise, of routed experts.
@@ -354,8 +396,10 @@ impl KernelParameters {
     /// # Errors
     ///
     /// As [`gemm`](Self::gemm).
-    pub fn experts(&self, gpu: &GpuSpec, kind: KernelKind) -> Result<&ExpertCurve, LatencyError> {
-        self.lineage(gpu).kind("experts", kind, |k| &k.experts)
+    pub fn experts(&self, gpu: &GpuSpec, kind: KernelKind) -> Result<ExpertCurve, LatencyError> {
+        self.lineage(gpu)
+            .kind("experts", kind, |k| &k.experts)
+            .cloned()
     }
 
     /// Likewise, of all-reduces.
@@ -363,10 +407,10 @@ impl KernelParameters {
     /// # Errors
     ///
     /// As [`gemm`](Self::gemm).
-    pub fn all_reduce(&self, gpu: &GpuSpec) -> Result<&AllReduceCurve, LatencyError> {
+    pub fn all_reduce(&self, gpu: &GpuSpec) -> Result<AllReduceCurve, LatencyError> {
         let lineage = self.lineage(gpu);
         let found = lineage.find("all-reduce", |k| k.all_reduce.as_ref());
-        found.map(|(curve, _)| curve)
+        found.map(|(curve, _)| curve.clone())
     }
 
     /// Where the parameters of `gpu` come from, block by block; those of 16-bit kernels for blocks
@@ -427,7 +471,7 @@ pub(crate) struct Lineage<'a> {
     gpu: String,
     /// Whether the first entry is the accelerator itself.
     own: bool,
-    entries: Vec<(&'a str, &'a GpuKernels)>,
+    entries: Vec<(&'a str, Cow<'a, GpuKernels>)>,
 }
 
 /// A block of parameters and the place in the lineage where it was found.
@@ -435,11 +479,11 @@ pub(crate) type Found<'a, T> = (&'a T, usize);
 
 impl<'a> Lineage<'a> {
     /// The nearest block.
-    pub(crate) fn find<T>(
-        &self,
+    pub(crate) fn find<'s, T>(
+        &'s self,
         block: &'static str,
-        of: impl Fn(&'a GpuKernels) -> Option<&'a T>,
-    ) -> Result<Found<'a, T>, LatencyError> {
+        of: impl Fn(&'s GpuKernels) -> Option<&'s T>,
+    ) -> Result<Found<'s, T>, LatencyError> {
         self.search(of).ok_or_else(|| LatencyError::NoParameters {
             gpu: self.gpu.clone(),
             block,
@@ -452,7 +496,10 @@ impl<'a> Lineage<'a> {
         })
     }
 
-    fn search<T>(&self, of: impl Fn(&'a GpuKernels) -> Option<&'a T>) -> Option<Found<'a, T>> {
+    fn search<'s, T>(
+        &'s self,
+        of: impl Fn(&'s GpuKernels) -> Option<&'s T>,
+    ) -> Option<Found<'s, T>> {
         self.entries
             .iter()
             .enumerate()
@@ -460,23 +507,23 @@ impl<'a> Lineage<'a> {
     }
 
     /// The nearest curve for `kind`, else for the kinds that resemble it.
-    pub(crate) fn kind<T>(
-        &self,
+    pub(crate) fn kind<'s, T>(
+        &'s self,
         block: &'static str,
         kind: KernelKind,
-        of: impl Fn(&'a GpuKernels) -> &'a BTreeMap<KernelKind, T>,
-    ) -> Result<&'a T, LatencyError> {
+        of: impl Fn(&'s GpuKernels) -> &'s BTreeMap<KernelKind, T>,
+    ) -> Result<&'s T, LatencyError> {
         self.nearest_kind(block, kind, |kernels, kind| of(kernels).get(&kind))
             .map(|((curve, _), _)| curve)
     }
 
     /// The same, with the kind that it is for.
-    pub(crate) fn nearest_kind<T>(
-        &self,
+    pub(crate) fn nearest_kind<'s, T>(
+        &'s self,
         block: &'static str,
         kind: KernelKind,
-        of: impl Fn(&'a GpuKernels, KernelKind) -> Option<&'a T>,
-    ) -> Result<(Found<'a, T>, KernelKind), LatencyError> {
+        of: impl Fn(&'s GpuKernels, KernelKind) -> Option<&'s T>,
+    ) -> Result<(Found<'s, T>, KernelKind), LatencyError> {
         let stand_ins: &[KernelKind] = match kind {
             KernelKind::Fp8Block => &[KernelKind::Fp8Block, KernelKind::Fp8],
             KernelKind::Fp8Channel => &[KernelKind::Fp8Channel, KernelKind::Fp8],
@@ -506,7 +553,7 @@ impl<'a> Lineage<'a> {
     }
 
     /// The provenance of a block as seen from the accelerator: a relative's fit is derived.
-    pub(crate) fn provenance(&self, (own, generation): Found<'a, Provenance>) -> Provenance {
+    pub(crate) fn provenance(&self, (own, generation): Found<'_, Provenance>) -> Provenance {
         match own {
             _ if self.own && generation == 0 => own.clone(),
             Provenance::Datasheet {} => Provenance::Datasheet {},
@@ -526,10 +573,7 @@ mod tests {
     #[test]
     fn the_built_in_parameters_are_valid_and_every_relative_is_listed() {
         let parameters = KernelParameters::from_toml_str(BUILTIN).expect("valid");
-        let relatives = parameters
-            .gpus
-            .values()
-            .filter_map(|kernels| kernels.like.as_ref());
+        let relatives = parameters.gpus.values().flat_map(|kernels| &kernels.like);
         for name in relatives.chain(parameters.generations.values()) {
             assert!(parameters.gpus.contains_key(name), "{name}");
         }
