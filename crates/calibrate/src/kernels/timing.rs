@@ -72,7 +72,7 @@ pub enum Kernel {
         tokens: u32,
         /// Devices that the experts are divided among.
         devices: u32,
-        /// Power with which popularity falls; 0 if all experts are equally popular.
+        /// Power of the law that the loads of experts are drawn from; 0 if all are equally popular.
         skew: f64,
     },
     /// All-reduce.
@@ -82,6 +82,55 @@ pub enum Kernel {
         /// Bytes of each device.
         bytes: u64,
     },
+}
+
+impl Kernel {
+    /// Whether all tokens of a benchmark of divided experts go to those of the timed device, as the
+    /// times of these formats tell: 32 devices are as slow there as 8.
+    pub(crate) fn tokens_stay(&self) -> bool {
+        let narrow = |format| matches!(format, WeightFormat::Fp8Block | WeightFormat::Nvfp4);
+        matches!(self, Self::Experts { layer, devices, .. } if *devices > 1 && narrow(layer.format))
+    }
+
+    /// Experts that the tokens of a benchmark of experts touch; `None` if they are balanced, or of
+    /// another kernel.
+    ///
+    /// `AIConfigurator` draws the load of each expert from a power law between 1 and four fifths of
+    /// the tokens (between 0.01 and 2 while there are fewer visits than experts), scales the loads to
+    /// the visits and rounds them. Here the draws are the distribution's quantiles.
+    pub(crate) fn touched(&self) -> Option<f64> {
+        let Self::Experts {
+            layer,
+            tokens,
+            skew,
+            ..
+        } = *self
+        else {
+            return None;
+        };
+        if skew <= 0.0 {
+            return None;
+        }
+        let [experts, per_token, tokens] = [layer.experts, layer.per_token, tokens].map(f64::from);
+        let visits = tokens * per_token;
+        let (low, high) = if visits > experts {
+            (1.0, (0.8 * tokens).max(1.0))
+        } else {
+            (0.01, 2.0)
+        };
+        let power = 1.0 - skew;
+        let load = |at: u32| {
+            let share = (f64::from(at) + 0.5) / experts;
+            if power.abs() < 1e-9 {
+                return low * libm::pow(high / low, share);
+            }
+            let (first, last) = (libm::pow(low, power), libm::pow(high, power));
+            libm::pow(first + share * (last - first), 1.0 / power)
+        };
+        let total: f64 = (0..layer.experts).map(load).sum();
+        let loaded = (0..layer.experts).filter(|at| load(*at) * visits / total >= 0.5);
+        Some((loaded.count() as f64).max(per_token.min(visits)))
+    }
 }
 
 /// Kernels that are told apart in tables of errors.

@@ -48,9 +48,17 @@ impl Ratios {
         for curve in kernels.gemm.values_mut() {
             curve.launch_us = self.latency(curve.launch_us);
             curve.compute = self.share(curve.compute);
+            if let Some(vector) = &mut curve.vector {
+                vector.launch_us = self.latency(vector.launch_us);
+            }
             curve.reuse = curve.reuse.map(|reuse| self.reuse(reuse));
         }
-        if let Some(curve) = &mut kernels.decode_attention {
+        let decodes = [
+            &mut kernels.decode_attention,
+            &mut kernels.decode_attention_fp8,
+            &mut kernels.latent_decode,
+        ];
+        for curve in decodes.into_iter().flatten() {
             curve.launch_us = self.latency(curve.launch_us);
             curve.combine_us = self.latency(curve.combine_us);
             curve.regroup_us = self.latency(curve.regroup_us);

@@ -8,6 +8,7 @@ mod attention;
 mod collective;
 mod derive;
 mod gemm;
+mod lineage;
 mod moe;
 mod overhead;
 mod parameters;
@@ -20,7 +21,7 @@ pub use self::overhead::{RuntimeParameters, StepOverheads};
 pub use self::parameters::{
     AllReduceAlgorithm, AllReduceCurve, AllReduceGroup, DecodeAttentionCurve, ExpertCurve,
     GemmCurve, GpuKernels, KernelParameters, PrefillAttentionCurve, Reuse, SmallKernelCurve,
-    TunedExperts,
+    TunedExperts, VectorKernel,
 };
 
 use self::attention::Attention;
@@ -128,6 +129,7 @@ impl KernelPhysics {
                 attention: Attention::new(
                     layer.attention,
                     gpu,
+                    kv,
                     &lineage,
                     runtime.shared_context_cost,
                 )?,

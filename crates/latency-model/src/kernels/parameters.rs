@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use foretoken_hwspec::{Generation, GpuSpec, catalog};
+use foretoken_hwspec::{Generation, GpuSpec, KvFormat, catalog};
 use serde::{Deserialize, Serialize};
 
 use super::derive::Ratios;
+use super::lineage::Lineage;
 use crate::arithmetic::KernelKind;
 use crate::error::LatencyError;
 use crate::number::{Amount, Blend, Share};
@@ -37,6 +38,10 @@ pub struct GpuKernels {
     pub gemm: BTreeMap<KernelKind, GemmCurve>,
     /// Attention of decodes.
     pub decode_attention: Option<DecodeAttentionCurve>,
+    /// Attention of decodes over an 8-bit cache, if it differs from the 16-bit one by more than bytes.
+    pub decode_attention_fp8: Option<DecodeAttentionCurve>,
+    /// Latent attention of decodes, if its kernel was measured.
+    pub latent_decode: Option<DecodeAttentionCurve>,
     /// Attention of prefill chunks.
     pub prefill_attention: Option<PrefillAttentionCurve>,
     /// Routed experts by kind.
@@ -71,11 +76,30 @@ pub struct GemmCurve {
     pub tiled: Amount,
     /// Sharpness of the change from memory-bound to compute-bound.
     pub blend: Blend,
+    /// A kernel for few rows that does without matrix units, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vector: Option<VectorKernel>,
     /// What a benchmark that multiplies with the same weights again finds in the cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reuse: Option<Reuse>,
     /// Where these numbers come from.
     pub provenance: Provenance,
+}
+
+/// A matrix product of few rows as a stream of weights: `launch + bytes / (memory W)`, taken where it
+/// is the faster one.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct VectorKernel {
+    /// Time of an infinitely small product.
+    pub launch_us: Amount,
+    /// Share of memory bandwidth at which weights stream.
+    pub memory: Share,
+}
+
+impl VectorKernel {
+    /// Rows up to which it runs: the next size that was measured is 8, where it no longer does.
+    pub const ROWS: u32 = 4;
 }
 
 /// The last-level cache of an accelerator as a kernel sees it that comes back to the same bytes.
@@ -262,6 +286,9 @@ pub struct AllReduceAlgorithm {
     pub latency_us: Amount,
     /// Share of the link's bandwidth at which the reduced bytes advance.
     pub bandwidth: Share,
+    /// It is taken for messages below this size alone, in 2^20 bytes: its buffers are no larger.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub below_mebibytes: Option<Amount>,
 }
 
 /// Small kernels: `launch + bytes / (memory W)` each.
@@ -375,9 +402,23 @@ impl KernelParameters {
     ///
     /// As [`gemm`](Self::gemm).
     pub fn decode_attention(&self, gpu: &GpuSpec) -> Result<DecodeAttentionCurve, LatencyError> {
+        self.decode_attention_of(gpu, false, KvFormat::Auto)
+    }
+
+    /// The same over a cache in `format`, and of latent attention.
+    ///
+    /// # Errors
+    ///
+    /// As [`gemm`](Self::gemm).
+    pub fn decode_attention_of(
+        &self,
+        gpu: &GpuSpec,
+        latent: bool,
+        format: KvFormat,
+    ) -> Result<DecodeAttentionCurve, LatencyError> {
         let lineage = self.lineage(gpu);
-        let found = lineage.find("decode-attention", |k| k.decode_attention.as_ref());
-        found.map(|(curve, _)| curve.clone())
+        let found = lineage.decode(latent, format);
+        found.map(|((curve, _), _)| curve.clone())
     }
 
     /// Likewise, of the attention of prefill chunks.
@@ -409,7 +450,7 @@ impl KernelParameters {
     /// As [`gemm`](Self::gemm).
     pub fn all_reduce(&self, gpu: &GpuSpec) -> Result<AllReduceCurve, LatencyError> {
         let lineage = self.lineage(gpu);
-        let found = lineage.find("all-reduce", |k| k.all_reduce.as_ref());
+        let found = lineage.all_reduce(gpu);
         found.map(|(curve, _)| curve.clone())
     }
 
@@ -439,7 +480,10 @@ impl KernelParameters {
             seen("experts", |k| {
                 Some(&k.experts.get(&KernelKind::Bf16)?.provenance)
             }),
-            seen("all-reduce", |k| Some(&k.all_reduce.as_ref()?.provenance)),
+            lineage.all_reduce(gpu).map(|(curve, at)| {
+                let provenance = lineage.provenance((&curve.provenance, at));
+                ("all-reduce", provenance)
+            }),
             seen("small-kernels", |k| {
                 Some(&k.small_kernels.as_ref()?.provenance)
             }),
@@ -462,105 +506,6 @@ impl KernelParameters {
         Ok(decisive
             .map(|(_, from)| Band::of(from))
             .fold(Band::EXACT, Band::union))
-    }
-}
-
-/// The accelerators whose parameters apply to one, the nearest first.
-#[derive(Debug)]
-pub(crate) struct Lineage<'a> {
-    gpu: String,
-    /// Whether the first entry is the accelerator itself.
-    own: bool,
-    entries: Vec<(&'a str, Cow<'a, GpuKernels>)>,
-}
-
-/// A block of parameters and the place in the lineage where it was found.
-pub(crate) type Found<'a, T> = (&'a T, usize);
-
-impl<'a> Lineage<'a> {
-    /// The nearest block.
-    pub(crate) fn find<'s, T>(
-        &'s self,
-        block: &'static str,
-        of: impl Fn(&'s GpuKernels) -> Option<&'s T>,
-    ) -> Result<Found<'s, T>, LatencyError> {
-        self.search(of).ok_or_else(|| LatencyError::NoParameters {
-            gpu: self.gpu.clone(),
-            block,
-            path: self
-                .entries
-                .iter()
-                .map(|(name, _)| *name)
-                .collect::<Vec<_>>()
-                .join(" -> "),
-        })
-    }
-
-    fn search<'s, T>(
-        &'s self,
-        of: impl Fn(&'s GpuKernels) -> Option<&'s T>,
-    ) -> Option<Found<'s, T>> {
-        self.entries
-            .iter()
-            .enumerate()
-            .find_map(|(generation, (_, kernels))| Some((of(kernels)?, generation)))
-    }
-
-    /// The nearest curve for `kind`, else for the kinds that resemble it.
-    pub(crate) fn kind<'s, T>(
-        &'s self,
-        block: &'static str,
-        kind: KernelKind,
-        of: impl Fn(&'s GpuKernels) -> &'s BTreeMap<KernelKind, T>,
-    ) -> Result<&'s T, LatencyError> {
-        self.nearest_kind(block, kind, |kernels, kind| of(kernels).get(&kind))
-            .map(|((curve, _), _)| curve)
-    }
-
-    /// The same, with the kind that it is for.
-    pub(crate) fn nearest_kind<'s, T>(
-        &'s self,
-        block: &'static str,
-        kind: KernelKind,
-        of: impl Fn(&'s GpuKernels, KernelKind) -> Option<&'s T>,
-    ) -> Result<(Found<'s, T>, KernelKind), LatencyError> {
-        let stand_ins: &[KernelKind] = match kind {
-            KernelKind::Fp8Block => &[KernelKind::Fp8Block, KernelKind::Fp8],
-            KernelKind::Fp8Channel => &[KernelKind::Fp8Channel, KernelKind::Fp8],
-            KernelKind::Fp8 => &[KernelKind::Fp8, KernelKind::Fp8Block],
-            KernelKind::Int8 => &[KernelKind::Int8, KernelKind::Fp8],
-            KernelKind::Bf16 => &[],
-            KernelKind::WeightOnly => &[KernelKind::WeightOnly],
-            KernelKind::Fp4 => &[KernelKind::Fp4],
-        };
-        for &kind in stand_ins {
-            if let Some(found) = self.search(|kernels| of(kernels, kind)) {
-                return Ok((found, kind));
-            }
-        }
-        self.find(block, |kernels| of(kernels, KernelKind::Bf16))
-            .map(|found| (found, KernelKind::Bf16))
-    }
-
-    /// The accelerators, the nearest first.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &'a str> {
-        self.entries.iter().map(|(name, _)| *name)
-    }
-
-    /// The accelerator at a place of the lineage.
-    pub(crate) fn name(&self, generation: usize) -> &'a str {
-        self.entries[generation].0
-    }
-
-    /// The provenance of a block as seen from the accelerator: a relative's fit is derived.
-    pub(crate) fn provenance(&self, (own, generation): Found<'_, Provenance>) -> Provenance {
-        match own {
-            _ if self.own && generation == 0 => own.clone(),
-            Provenance::Datasheet {} => Provenance::Datasheet {},
-            _ => Provenance::Derived {
-                from: self.entries[generation].0.to_owned(),
-            },
-        }
     }
 }
 
