@@ -8,7 +8,7 @@ use foretoken::latency_model::kernels::{
 use foretoken::latency_model::number::{Amount, Blend, Share};
 use foretoken::latency_model::{Fine, Provenance};
 
-use super::timing::Kernel;
+use super::timing::{Kernel, Timing};
 use crate::error::CalibrateError;
 use crate::optimizer::{Parameter, Space};
 
@@ -443,8 +443,8 @@ impl Form {
 impl Curve {
     /// Time of a kernel of the curve's class, as its benchmark measures it. Cached contexts of
     /// prompts are read at the share `cache` of the memory bandwidth.
-    pub(crate) fn time(&self, kernel: &Kernel, gpu: &GpuSpec, cache: Share) -> Option<f64> {
-        let time: Fine = match (self, *kernel) {
+    pub(crate) fn time(&self, timing: &Timing, gpu: &GpuSpec, cache: Share) -> Option<f64> {
+        let time: Fine = match (self, timing.kernel) {
             (
                 Self::Gemm(curve),
                 Kernel::Gemm {
@@ -480,7 +480,7 @@ impl Curve {
                     devices,
                     ..
                 },
-            ) => curve.time_routed(gpu, layer, tokens, devices, kernel.touched()),
+            ) => curve.time_routed(gpu, layer, tokens, devices, timing.touched),
             (Self::AllReduce(group), Kernel::AllReduce { bytes, .. }) => group.time(gpu, bytes),
             _ => return None,
         };

@@ -8,13 +8,14 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use foretoken::hwspec::{Catalog, GpuSpec, KvFormat};
-use foretoken::latency_model::kernels::{AllReduceCurve, GpuKernels};
-use foretoken::latency_model::number::{Amount, Share};
-use foretoken::latency_model::{KernelKind, KernelParameters, Provenance};
+use foretoken::hwspec::{Catalog, GpuSpec};
+use foretoken::latency_model::KernelParameters;
+use foretoken::latency_model::kernels::GpuKernels;
+use foretoken::latency_model::number::Share;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use serde::Serialize;
 
+use super::block::{Block, install, near_curve, own_curve};
 use super::check::{Accelerators, Check, check_rows, spread};
 use super::curve::{Curve, Form};
 use super::predict::predict;
@@ -64,44 +65,6 @@ impl Default for Settings {
     }
 }
 
-/// Which curve a row belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Block {
-    Gemm(KernelKind),
-    Decode,
-    NarrowDecode,
-    LatentDecode,
-    Prefill,
-    Experts(KernelKind),
-    AllReduce(u32),
-}
-
-impl Block {
-    /// The block that is fitted to a row, if one is.
-    fn of(kernel: &Kernel, gpu: &GpuSpec) -> Option<Self> {
-        match *kernel {
-            // Narrower products are a router's or a test's.
-            Kernel::Gemm { format, shape, .. } if shape[1].min(shape[2]) >= 512 => {
-                Some(Self::Gemm(KernelKind::of(format, gpu)))
-            }
-            Kernel::Decode { heads, .. } if heads.format == KvFormat::Auto => Some(Self::Decode),
-            Kernel::Decode { .. } => Some(Self::NarrowDecode),
-            Kernel::LatentDecode { .. } => Some(Self::LatentDecode),
-            Kernel::Prefill { heads, chunks }
-                if heads.format == KvFormat::Auto && chunks[1] > 1 =>
-            {
-                Some(Self::Prefill)
-            }
-            // Divided experts are another exchange, not another kernel.
-            Kernel::Experts {
-                layer, devices: 1, ..
-            } => Some(Self::Experts(KernelKind::of(layer.format, gpu))),
-            Kernel::AllReduce { devices, .. } => Some(Self::AllReduce(devices)),
-            _ => None,
-        }
-    }
-}
-
 /// One fitted curve.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -127,9 +90,9 @@ pub struct FittedBlock {
     /// have been fitted to some of these rows.
     pub kept: bool,
     #[serde(skip)]
-    block: Block,
+    pub(super) block: Block,
     #[serde(skip)]
-    curve: Curve,
+    pub(super) curve: Curve,
 }
 
 /// A whole fit.
@@ -173,7 +136,7 @@ pub fn fit(
     for block in &blocks {
         install(&mut parameters, block);
     }
-    let unseen = unseen(tables, catalog, &parameters, settings);
+    let unseen = unseen(tables, catalog, &parameters, settings.gpu.as_deref());
     Ok(KernelFit {
         blocks,
         unseen,
@@ -333,7 +296,7 @@ fn fit_block(
 
 fn errors(curve: &Curve, rows: &[&Timing], gpu: &GpuSpec, cache: Share) -> Vec<f64> {
     rows.iter()
-        .filter_map(|row| Some((curve.time(&row.kernel, gpu, cache)? / row.micros - 1.0).abs()))
+        .filter_map(|row| Some((curve.time(row, gpu, cache)? / row.micros - 1.0).abs()))
         .collect()
 }
 
@@ -344,7 +307,7 @@ fn faster_shapes(curve: &Curve, rows: &[&Timing], gpu: &GpuSpec, cache: Share) -
     for row in rows {
         if let Kernel::Experts { layer, tokens, .. } = row.kernel
             && tokens >= MANY_TOKENS
-            && let Some(time) = curve.time(&row.kernel, gpu, cache)
+            && let Some(time) = curve.time(row, gpu, cache)
         {
             let ratios = shapes.entry([layer.experts, layer.intermediate]);
             ratios.or_default().push(time / row.micros);
@@ -359,7 +322,7 @@ fn faster_shapes(curve: &Curve, rows: &[&Timing], gpu: &GpuSpec, cache: Share) -
 /// Mean of a smooth absolute value of the logarithmic errors.
 fn loss(curve: &Curve, rows: &[&Timing], gpu: &GpuSpec, cache: Share) -> f64 {
     let losses = rows.iter().map(|row| {
-        let Some(time) = curve.time(&row.kernel, gpu, cache) else {
+        let Some(time) = curve.time(row, gpu, cache) else {
             return f64::INFINITY;
         };
         let error = libm::log(time / row.micros) / LARGE;
@@ -372,146 +335,13 @@ fn loss(curve: &Curve, rows: &[&Timing], gpu: &GpuSpec, cache: Share) -> f64 {
     losses.sum::<f64>() / rows.len().max(1) as f64
 }
 
-/// The accelerator's own curve.
-fn own_curve(parameters: &KernelParameters, gpu: &GpuSpec, block: Block) -> Option<Curve> {
-    let kernels = parameters.gpus.get(&gpu.name)?;
-    match block {
-        Block::Gemm(kind) => kernels.gemm.get(&kind).cloned().map(Curve::Gemm),
-        Block::Decode => kernels.decode_attention.clone().map(Curve::Decode),
-        Block::NarrowDecode => kernels.decode_attention_fp8.clone().map(Curve::Decode),
-        Block::LatentDecode => kernels.latent_decode.clone().map(Curve::Decode),
-        Block::Prefill => kernels.prefill_attention.clone().map(Curve::Prefill),
-        Block::Experts(kind) => kernels.experts.get(&kind).cloned().map(Curve::Experts),
-        Block::AllReduce(devices) => {
-            let groups = &kernels.all_reduce.as_ref()?.groups;
-            let group = groups.iter().find(|group| group.devices == devices)?;
-            Some(Curve::AllReduce(group.clone()))
-        }
-    }
-}
-
-/// A relative's, to start from.
-fn near_curve(parameters: &KernelParameters, gpu: &GpuSpec, block: Block) -> Option<Curve> {
-    let decode = |latent, format| parameters.decode_attention_of(gpu, latent, format);
-    Some(match block {
-        Block::Gemm(kind) => Curve::Gemm(parameters.gemm(gpu, kind).ok()?),
-        Block::Decode => Curve::Decode(decode(false, KvFormat::Auto).ok()?),
-        Block::NarrowDecode => Curve::Decode(decode(false, KvFormat::Fp8).ok()?),
-        Block::LatentDecode => Curve::Decode(decode(true, KvFormat::Auto).ok()?),
-        Block::Prefill => Curve::Prefill(parameters.prefill_attention(gpu).ok()?),
-        Block::Experts(kind) => Curve::Experts(parameters.experts(gpu, kind).ok()?),
-        Block::AllReduce(_) => return None,
-    })
-}
-
-/// Puts a fitted curve in place.
-fn install(parameters: &mut KernelParameters, fitted: &FittedBlock) {
-    if fitted.kept {
-        return;
-    }
-    let (block, curve) = (fitted.block, fitted.curve.clone());
-    let error = |value: f64| {
-        Amount::new((value.min(1e9) * 1_000.0).round() / 1_000.0)
-            .expect("absolute errors are not negative")
-    };
-    let what = match block {
-        Block::Gemm(kind) => format!("{} GEMM", kind.name()),
-        Block::Decode => "decode attention".to_owned(),
-        Block::NarrowDecode => "decode attention, 8-bit cache".to_owned(),
-        Block::LatentDecode => "latent attention".to_owned(),
-        Block::Prefill => "causal attention".to_owned(),
-        Block::Experts(kind) => format!("fused experts, {}", kind.name()),
-        Block::AllReduce(_) => "all-reduce".to_owned(),
-    };
-    let provenance = Provenance::Fitted {
-        to: format!("aiconfigurator 095f58a: {} {what}", fitted.software),
-        rows: u32::try_from(fitted.rows).unwrap_or(u32::MAX),
-        median_error: error(fitted.median_error),
-        p90_error: error(fitted.p90_error),
-    };
-    let kernels = parameters.gpus.entry(fitted.gpu.clone()).or_default();
-    match (block, curve) {
-        (Block::Gemm(kind), Curve::Gemm(mut curve)) => {
-            curve.provenance = provenance;
-            kernels.gemm.insert(kind, curve);
-        }
-        (block, Curve::Decode(mut curve)) => {
-            curve.provenance = provenance;
-            let place = match block {
-                Block::NarrowDecode => &mut kernels.decode_attention_fp8,
-                Block::LatentDecode => &mut kernels.latent_decode,
-                _ => &mut kernels.decode_attention,
-            };
-            *place = Some(curve);
-        }
-        (_, Curve::Prefill(mut curve)) => {
-            curve.provenance = provenance;
-            kernels.prefill_attention = Some(curve);
-        }
-        (Block::Experts(kind), Curve::Experts(mut curve)) => {
-            curve.provenance = provenance;
-            kernels.experts.insert(kind, curve);
-        }
-        (_, Curve::AllReduce(group)) => install_group(kernels, group, provenance),
-        _ => {}
-    }
-}
-
-/// The curve of all group sizes has one provenance: rows add up, of errors the largest counts.
-fn install_group(
-    kernels: &mut GpuKernels,
-    group: foretoken::latency_model::kernels::AllReduceGroup,
-    provenance: Provenance,
-) {
-    let curve = kernels.all_reduce.get_or_insert_with(|| AllReduceCurve {
-        groups: Vec::new(),
-        provenance: provenance.clone(),
-    });
-    // Group sizes come in ascending order, so that the smallest starts anew.
-    let first = curve
-        .groups
-        .iter()
-        .all(|other| other.devices >= group.devices);
-    curve.provenance = match (&curve.provenance, provenance) {
-        (
-            Provenance::Fitted {
-                rows: before,
-                median_error: median,
-                p90_error: p90,
-                ..
-            },
-            Provenance::Fitted {
-                to,
-                rows,
-                median_error,
-                p90_error,
-            },
-        ) if !first => {
-            let larger = |a: Amount, b: Amount| if a.get() < b.get() { b } else { a };
-            Provenance::Fitted {
-                to,
-                rows: rows.saturating_add(*before),
-                median_error: larger(median_error, *median),
-                p90_error: larger(p90_error, *p90),
-            }
-        }
-        (_, provenance) => provenance,
-    };
-    match curve
-        .groups
-        .binary_search_by_key(&group.devices, |other| other.devices)
-    {
-        Ok(at) => curve.groups[at] = group,
-        Err(at) => curve.groups.insert(at, group),
-    }
-}
-
-/// Every accelerator with curves of its own, predicted from its relative.
-fn unseen(
+/// Every accelerator with curves of its own, or only `gpu`, predicted from its relatives and the
+/// datasheets.
+pub fn unseen(
     tables: &[Table],
     catalog: &Catalog,
     parameters: &KernelParameters,
-    settings: &Settings,
+    gpu: Option<&str>,
 ) -> Check {
     let measured: Vec<&String> = parameters
         .gpus
@@ -519,7 +349,7 @@ fn unseen(
         .filter(|(name, kernels)| {
             !kernels.like.is_empty()
                 && !kernels.gemm.is_empty()
-                && settings.gpu.as_ref().is_none_or(|wanted| wanted == *name)
+                && gpu.is_none_or(|wanted| wanted == *name)
         })
         .map(|(name, _)| name)
         .collect();

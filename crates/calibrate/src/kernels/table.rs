@@ -322,6 +322,7 @@ impl Row<'_> {
             dtype,
             software: self.software(),
             micros,
+            touched: kernel.touched(),
         })
     }
 

@@ -17,6 +17,8 @@ pub struct Timing {
     pub software: String,
     /// Measured time in microseconds, above 0.
     pub micros: f64,
+    /// Experts that the tokens touch under skewed routing, worked out once.
+    pub touched: Option<f64>,
 }
 
 /// What ran.
@@ -245,6 +247,7 @@ mod tests {
             dtype: "bfloat16".into(),
             software: "vLLM 0.14.0".into(),
             micros: 10.0,
+            touched: None,
         }
     }
 
@@ -256,5 +259,33 @@ mod tests {
         let mut again = gemm(7);
         again.micros = 99.0;
         assert_eq!(again.is_held_out(), gemm(7).is_held_out());
+    }
+
+    #[test]
+    fn skewed_loads_touch_fewer_experts_and_a_token_touches_its_own() {
+        let experts = |tokens, skew| {
+            let layer = ExpertLayer {
+                experts: 128,
+                per_token: 8,
+                hidden: 2048,
+                intermediate: 768,
+                format: WeightFormat::Bf16,
+            };
+            let kernel = Kernel::Experts {
+                layer,
+                tokens,
+                devices: 1,
+                skew,
+            };
+            kernel.touched()
+        };
+        assert_eq!(experts(64, 0.0), None);
+        let touched = |tokens| experts(tokens, 1.2).expect("skewed");
+        assert!((touched(1) - 8.0).abs() < 1e-9);
+        for (few, many) in [(1, 8), (8, 32), (32, 8_192)] {
+            assert!(touched(few) < touched(many), "{few} {many}");
+        }
+        assert!(touched(8) < 64.0 && touched(8_192) <= 128.0);
+        assert!(experts(64, 1.0).is_some_and(|touched| touched > 8.0));
     }
 }

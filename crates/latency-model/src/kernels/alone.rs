@@ -5,7 +5,7 @@ use foretoken_hwspec::{GpuSpec, KvFormat, WeightFormat};
 
 use super::attention::{Decode, Prefill};
 use super::collective::AllReduce;
-use super::parameters::{
+use super::curves::{
     AllReduceGroup, DecodeAttentionCurve, ExpertCurve, GemmCurve, PrefillAttentionCurve,
 };
 use super::{gemm, moe};

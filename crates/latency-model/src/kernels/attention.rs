@@ -2,8 +2,8 @@
 
 use foretoken_hwspec::{GpuSpec, KvFormat};
 
+use super::curves::{DecodeAttentionCurve, PrefillAttentionCurve, Reuse};
 use super::lineage::Lineage;
-use super::parameters::{DecodeAttentionCurve, PrefillAttentionCurve, Reuse};
 use crate::error::LatencyError;
 use crate::fine::Fine;
 use crate::number::{Blend, Share};

@@ -2,8 +2,8 @@
 
 use foretoken_hwspec::GpuSpec;
 
+use super::curves::AllReduceGroup;
 use super::lineage::Lineage;
-use super::parameters::AllReduceGroup;
 use crate::error::LatencyError;
 use crate::fine::Fine;
 use crate::part::{Ideal, Part, Sink, fine};
@@ -91,5 +91,39 @@ impl AllReduce {
             memory: self.ideal_per_byte * bytes / 2.0,
         };
         sink.add(Part::AllReduce, time, ideal, 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use foretoken_hwspec::catalog;
+
+    use super::*;
+    use crate::kernels::AllReduceAlgorithm;
+    use crate::number::{Amount, Share};
+
+    #[test]
+    fn an_algorithm_with_small_buffers_leaves_large_messages_to_others() {
+        let algorithm = |latency: f64, below: Option<f64>| AllReduceAlgorithm {
+            latency_us: Amount::new(latency).expect("in range"),
+            bandwidth: Share::ONE,
+            below_mebibytes: below.map(|below| Amount::new(below).expect("in range")),
+        };
+        let gpu = catalog::gpu("A100-SXM-80GB").expect("listed");
+        let of = |algorithms| {
+            AllReduce::of(
+                &AllReduceGroup {
+                    devices: 8,
+                    algorithms,
+                },
+                &gpu,
+            )
+        };
+        let both = of(vec![algorithm(5.0, Some(8.0)), algorithm(50.0, None)]);
+        let (below, above) = (8.0 * 1_048_576.0 - 1.0, 8.0 * 1_048_576.0);
+        assert!((both.time(above) - both.time(below) - 45e3).abs() < 1.0);
+        // Alone, it has to do.
+        let alone = of(vec![algorithm(5.0, Some(8.0))]);
+        assert!((alone.time(above) - both.time(below)).abs() < 1.0);
     }
 }

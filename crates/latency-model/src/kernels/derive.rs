@@ -8,7 +8,8 @@
 
 use foretoken_hwspec::{Bytes, GpuSpec};
 
-use super::parameters::{GpuKernels, Reuse};
+use super::curves::Reuse;
+use super::parameters::GpuKernels;
 use crate::number::{Amount, Share};
 
 /// No share of the peak above this is expected of a device that was not measured.

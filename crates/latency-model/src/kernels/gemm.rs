@@ -2,8 +2,8 @@
 
 use foretoken_hwspec::GpuSpec;
 
+use super::curves::{GemmCurve, VectorKernel};
 use super::lineage::Lineage;
-use super::parameters::{GemmCurve, VectorKernel};
 use crate::arithmetic::{Arithmetic, KernelKind};
 use crate::error::LatencyError;
 use crate::number::Blend;

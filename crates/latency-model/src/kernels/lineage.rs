@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use foretoken_hwspec::{GpuSpec, KvFormat, catalog};
 
-use super::parameters::{AllReduceCurve, DecodeAttentionCurve, GpuKernels};
+use super::curves::{AllReduceCurve, DecodeAttentionCurve};
+use super::parameters::GpuKernels;
 use crate::arithmetic::KernelKind;
 use crate::error::LatencyError;
 use crate::provenance::Provenance;
@@ -165,5 +166,40 @@ impl<'a> Lineage<'a> {
                 from: self.entries[generation].0.to_owned(),
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use foretoken_hwspec::catalog;
+
+    use crate::arithmetic::KernelKind;
+    use crate::kernels::KernelParameters;
+
+    const CURVE: &str = "launch-us = 1\ncompute = 0.5\nmemory = 0.5\nrows = 0\ncolumns = 0\n\
+        depth = 0\ntile = 64\ntiled = 0\nblend = 4\nprovenance = { datasheet = {} }\n";
+
+    #[test]
+    fn an_own_neighbouring_kind_comes_before_a_relatives_same_kind() {
+        let text = format!(
+            "[generations]\n[gpus.H100-SXM-80GB]\nlike = [\"none\", \"H200-SXM-141GB\"]\n\
+             [gpus.H100-SXM-80GB.gemm.fp8]\n{CURVE}\
+             [gpus.H200-SXM-141GB]\nlike = \"H100-SXM-80GB\"\n\
+             [gpus.H200-SXM-141GB.gemm.int8]\n{CURVE}\
+             [gpus.H200-SXM-141GB.gemm.weight-only]\n{CURVE}"
+        );
+        let parameters = KernelParameters::from_toml_str(&text).expect("well-formed");
+        let gpu = catalog::gpu("H100-SXM-80GB").expect("listed");
+        let lineage = parameters.lineage(&gpu);
+        let near = |kind| {
+            let found = lineage.nearest_kind("gemm", kind, |k, kind| k.gemm.get(&kind));
+            let ((_, generation), kind) = found.expect("there is one");
+            (lineage.name(generation), kind)
+        };
+        let own = ("H100-SXM-80GB", KernelKind::Fp8);
+        assert_eq!(near(KernelKind::Int8), own);
+        assert_eq!(near(KernelKind::Fp4), own);
+        let relatives = ("H200-SXM-141GB", KernelKind::WeightOnly);
+        assert_eq!(near(KernelKind::WeightOnly), relatives);
     }
 }

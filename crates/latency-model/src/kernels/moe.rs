@@ -2,8 +2,8 @@
 
 use foretoken_hwspec::GpuSpec;
 
+use super::curves::ExpertCurve;
 use super::lineage::Lineage;
-use super::parameters::ExpertCurve;
 use crate::arithmetic::{Arithmetic, KernelKind};
 use crate::error::LatencyError;
 use crate::memo::Memo;
