@@ -20,6 +20,11 @@ pub struct GpuSpec {
     pub memory: Bytes,
     /// Peak memory bandwidth.
     pub memory_bandwidth: BytesPerSecond,
+    /// Last-level cache that a compute unit reaches directly, if the maker states it: half of the
+    /// whole where it is split in two.
+    pub cache: Option<Bytes>,
+    /// Highest clock of the compute units in MHz, if the maker states it.
+    pub clock_mhz: Option<f64>,
     /// Peak matrix throughput by number format.
     pub peak: PeakFlops,
     /// The link between the devices of one box.

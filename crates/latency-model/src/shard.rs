@@ -25,6 +25,8 @@ pub(crate) struct AttentionShard {
     pub(crate) kv_heads: f64,
     /// Independent pieces that a decode gives: its key/value heads, or [`LATENT_PIECES`].
     pub(crate) pieces: f64,
+    /// Whether it caches one latent vector for all heads.
+    pub(crate) latent: bool,
     /// Whether several query heads share a key/value head.
     pub(crate) grouped: bool,
     /// Bytes of the cached keys and values of one token.
@@ -290,6 +292,7 @@ impl AttentionShard {
         let query_width = queries * head;
         Self {
             kv_heads: keys,
+            latent: false,
             pieces: keys,
             grouped: queries > keys,
             kv_bytes: 2.0 * keys * head * kv.bytes_per_element() as f64,
@@ -308,6 +311,7 @@ impl AttentionShard {
         let cached = rank + rope;
         Self {
             kv_heads: 1.0,
+            latent: true,
             pieces: LATENT_PIECES,
             grouped: true,
             kv_bytes: cached * kv.bytes_per_element() as f64,

@@ -3,12 +3,12 @@
 use foretoken::hwspec::GpuSpec;
 use foretoken::latency_model::kernels::{
     AllReduceAlgorithm, AllReduceGroup, DecodeAttentionCurve, ExpertCurve, GemmCurve,
-    PrefillAttentionCurve, Reuse, TunedExperts,
+    PrefillAttentionCurve, Reuse, TunedExperts, VectorKernel,
 };
 use foretoken::latency_model::number::{Amount, Blend, Share};
 use foretoken::latency_model::{Fine, Provenance};
 
-use super::timing::Kernel;
+use super::timing::{Kernel, Timing};
 use crate::error::CalibrateError;
 use crate::optimizer::{Parameter, Space};
 
@@ -34,9 +34,11 @@ pub(crate) enum Form {
     Gemm {
         tile: u32,
         blend: Blend,
+        vector: bool,
         reuse: bool,
     },
     Decode,
+    LatentDecode,
     Prefill {
         blend: Option<Blend>,
         reuse: bool,
@@ -48,6 +50,7 @@ pub(crate) enum Form {
     AllReduce {
         devices: u32,
         algorithms: usize,
+        limited: bool,
     },
 }
 
@@ -60,17 +63,27 @@ const REUSE: [Range; 2] = [
     ("reuse-speed", 1.0, 6.0, 1.5, ""),
 ];
 
+/// The buffers of vLLM's own all-reduce, its first algorithm, hold messages below this, in 2^20 bytes.
+const OWN_BUFFER: f64 = 8.0;
+
 impl Form {
     /// The forms that are tried for a block, the simplest first.
     pub(crate) fn candidates(kernel: &Kernel, tuned: &[[u32; 2]]) -> Vec<Self> {
         let blends = [Blend::Two, Blend::Four, Blend::Eight];
         match kernel {
-            Kernel::Gemm { .. } => [false, true]
+            Kernel::Gemm { .. } => [64, 128, 256]
                 .into_iter()
-                .flat_map(|reuse| [64, 128, 256].map(|tile| (reuse, tile)))
-                .flat_map(|(reuse, tile)| blends.map(|blend| Self::Gemm { tile, blend, reuse }))
+                .flat_map(|tile| {
+                    blends.map(|blend| Self::Gemm {
+                        tile,
+                        blend,
+                        vector: false,
+                        reuse: false,
+                    })
+                })
                 .collect(),
-            Kernel::Decode { .. } | Kernel::LatentDecode { .. } => vec![Self::Decode],
+            Kernel::Decode { .. } => vec![Self::Decode],
+            Kernel::LatentDecode { .. } => vec![Self::LatentDecode],
             Kernel::Prefill { .. } | Kernel::LatentPrefill { .. } => [false, true]
                 .into_iter()
                 .flat_map(|reuse| {
@@ -88,8 +101,31 @@ impl Form {
                 .map(|algorithms| Self::AllReduce {
                     devices: *devices,
                     algorithms,
+                    limited: false,
                 })
                 .to_vec(),
+        }
+    }
+
+    /// Richer forms that are worth a try where this one is the best of its kind.
+    pub(crate) fn extended(&self) -> Vec<Self> {
+        match *self {
+            Self::Gemm { tile, blend, .. } => [(false, true), (true, false), (true, true)]
+                .map(|(vector, reuse)| Self::Gemm {
+                    tile,
+                    blend,
+                    vector,
+                    reuse,
+                })
+                .to_vec(),
+            Self::AllReduce { devices, .. } => [2, 3]
+                .map(|algorithms| Self::AllReduce {
+                    devices,
+                    algorithms,
+                    limited: true,
+                })
+                .to_vec(),
+            _ => Vec::new(),
         }
     }
 
@@ -101,7 +137,7 @@ impl Form {
     fn ranges(&self) -> Vec<Range> {
         let share = |name, start| (name, 0.03, 0.98, start, "");
         match self {
-            Self::Gemm { reuse, .. } => {
+            Self::Gemm { vector, reuse, .. } => {
                 let mut ranges = vec![
                     ("launch-us", 0.5, 60.0, 4.0, "us"),
                     share("compute", 0.8),
@@ -111,6 +147,10 @@ impl Form {
                     ("depth", 0.0, 2000.0, 128.0, ""),
                     ("tiled", 0.0, 1.0, 0.5, ""),
                 ];
+                if *vector {
+                    ranges.push(("vector-launch-us", 0.5, 60.0, 4.0, "us"));
+                    ranges.push(share("vector-memory", 0.7));
+                }
                 ranges.extend(REUSE.iter().filter(|_| *reuse));
                 ranges
             }
@@ -129,6 +169,15 @@ impl Form {
                 ranges.extend(REUSE);
                 ranges
             }
+            Self::LatentDecode => vec![
+                ("launch-us", 0.5, 80.0, 15.0, "us"),
+                share("memory", 0.7),
+                share("compute", 0.5),
+                ("granule", 0.0, 2000.0, 100.0, ""),
+                ("fill", 0.05, 200.0, 8.0, ""),
+                ("split", 1.0, 64.0, 2.0, ""),
+                ("own", 0.0, 12.0, 2.0, ""),
+            ],
             Self::Prefill { reuse, .. } => {
                 let mut ranges = vec![
                     ("launch-us", 0.5, 80.0, 10.0, "us"),
@@ -197,7 +246,12 @@ impl Form {
             })
         };
         match self {
-            Self::Gemm { tile, blend, .. } => Curve::Gemm(GemmCurve {
+            Self::Gemm {
+                tile,
+                blend,
+                vector,
+                ..
+            } => Curve::Gemm(GemmCurve {
                 launch_us: amount(v[0]),
                 compute: share(v[1]),
                 memory: share(v[2]),
@@ -207,7 +261,25 @@ impl Form {
                 tile: amount(f64::from(*tile)),
                 tiled: amount(v[6]),
                 blend: *blend,
-                reuse: reuse(7),
+                vector: vector.then(|| VectorKernel {
+                    launch_us: amount(v[7]),
+                    memory: share(v[8]),
+                }),
+                reuse: reuse(if *vector { 9 } else { 7 }),
+                provenance,
+            }),
+            Self::LatentDecode => Curve::Decode(DecodeAttentionCurve {
+                launch_us: amount(v[0]),
+                memory: share(v[1]),
+                compute: share(v[2]),
+                granule: amount(v[3]),
+                fill: amount(v[4]),
+                fill_ungrouped: None,
+                split: amount(v[5]),
+                combine_us: Amount::ZERO,
+                regroup_us: Amount::ZERO,
+                own: amount(v[6]),
+                reuse: None,
                 provenance,
             }),
             Self::Decode => Curve::Decode(DecodeAttentionCurve {
@@ -252,13 +324,19 @@ impl Form {
                 }),
                 provenance,
             }),
-            Self::AllReduce { devices, .. } => Curve::AllReduce(AllReduceGroup {
+            Self::AllReduce {
+                devices, limited, ..
+            } => Curve::AllReduce(AllReduceGroup {
                 devices: *devices,
                 algorithms: v
                     .chunks_exact(2)
-                    .map(|v| AllReduceAlgorithm {
+                    .enumerate()
+                    .map(|(at, v)| AllReduceAlgorithm {
                         latency_us: amount(v[0]),
                         bandwidth: share(v[1]),
+                        // The last one takes what is too large for the others.
+                        below_mebibytes: (*limited && 2 * (at + 1) < self.len())
+                            .then(|| amount(OWN_BUFFER)),
                     })
                     .collect(),
             }),
@@ -274,13 +352,24 @@ impl Form {
             values.into_iter().filter(move |_| wanted)
         };
         match (self, curve) {
-            (Self::Gemm { reuse: warm, .. }, Curve::Gemm(c)) => {
+            (
+                Self::Gemm {
+                    vector,
+                    reuse: warm,
+                    ..
+                },
+                Curve::Gemm(c),
+            ) => {
                 let amounts = [c.rows, c.columns, c.depth, c.tiled].map(Amount::get);
                 let first = [c.launch_us.get(), c.compute.get(), c.memory.get()];
+                let few = c
+                    .vector
+                    .map_or([usual(0), 0.7], |v| [v.launch_us.get(), v.memory.get()]);
                 Some(
                     first
                         .into_iter()
                         .chain(amounts)
+                        .chain(few.into_iter().filter(|_| *vector))
                         .chain(reuse(c.reuse, *warm))
                         .collect(),
                 )
@@ -300,6 +389,15 @@ impl Form {
                 ];
                 Some(values.into_iter().chain(reuse(c.reuse, true)).collect())
             }
+            (Self::LatentDecode, Curve::Decode(c)) => Some(vec![
+                c.launch_us.get(),
+                c.memory.get(),
+                c.compute.get(),
+                c.granule.get(),
+                c.fill.get(),
+                c.split.get(),
+                c.own.get(),
+            ]),
             (Self::Prefill { reuse: warm, .. }, Curve::Prefill(c)) => {
                 let values = [
                     c.launch_us.get(),
@@ -328,12 +426,14 @@ impl Form {
                 Some(values)
             }
             (Self::AllReduce { algorithms, .. }, Curve::AllReduce(group)) => {
-                (group.algorithms.len() == *algorithms).then(|| {
-                    let pairs = group.algorithms.iter();
-                    pairs
-                        .flat_map(|a| [a.latency_us.get(), a.bandwidth.get()])
-                        .collect()
-                })
+                // Those that are missing start at their usual numbers.
+                let own = group.algorithms.iter();
+                let mut values: Vec<f64> = own
+                    .flat_map(|a| [a.latency_us.get(), a.bandwidth.get()])
+                    .take(2 * algorithms)
+                    .collect();
+                values.extend((values.len()..2 * algorithms).map(usual));
+                Some(values)
             }
             _ => None,
         }
@@ -343,8 +443,8 @@ impl Form {
 impl Curve {
     /// Time of a kernel of the curve's class, as its benchmark measures it. Cached contexts of
     /// prompts are read at the share `cache` of the memory bandwidth.
-    pub(crate) fn time(&self, kernel: &Kernel, gpu: &GpuSpec, cache: Share) -> Option<f64> {
-        let time: Fine = match (self, *kernel) {
+    pub(crate) fn time(&self, timing: &Timing, gpu: &GpuSpec, cache: Share) -> Option<f64> {
+        let time: Fine = match (self, timing.kernel) {
             (
                 Self::Gemm(curve),
                 Kernel::Gemm {
@@ -361,6 +461,14 @@ impl Curve {
                     context,
                 },
             ) => curve.time_again(gpu, heads, batch, context),
+            (
+                Self::Decode(curve),
+                Kernel::LatentDecode {
+                    heads,
+                    batch,
+                    context,
+                },
+            ) => curve.time_latent(gpu, heads, batch, context),
             (Self::Prefill(curve), Kernel::Prefill { heads, chunks }) => {
                 curve.time(gpu, heads, cache, chunks)
             }
@@ -370,9 +478,9 @@ impl Curve {
                     layer,
                     tokens,
                     devices,
-                    skew,
+                    ..
                 },
-            ) => curve.time_routed(gpu, layer, tokens, devices, Amount::new(skew).ok()?),
+            ) => curve.time_routed(gpu, layer, tokens, devices, timing.touched),
             (Self::AllReduce(group), Kernel::AllReduce { bytes, .. }) => group.time(gpu, bytes),
             _ => return None,
         };

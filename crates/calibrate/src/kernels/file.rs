@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use foretoken::latency_model::Provenance;
 use foretoken::latency_model::kernels::{
     AllReduceCurve, DecodeAttentionCurve, ExpertCurve, GemmCurve, KernelParameters,
-    PrefillAttentionCurve, Reuse, SmallKernelCurve,
+    PrefillAttentionCurve, Reuse, SmallKernelCurve, VectorKernel,
 };
 use foretoken::latency_model::number::{Amount, Blend};
 
@@ -34,8 +34,14 @@ pub fn kernels_toml(parameters: &KernelParameters) -> String {
     }
     for (gpu, kernels) in &parameters.gpus {
         let _ = writeln!(text, "\n# ---- {gpu}\n\n[gpus.{gpu}]");
-        if let Some(like) = &kernels.like {
-            let _ = writeln!(text, "like = {}", quoted(like));
+        match &kernels.like[..] {
+            [] => {}
+            [one] => {
+                let _ = writeln!(text, "like = {}", quoted(one));
+            }
+            several => {
+                let _ = writeln!(text, "like = {several:?}");
+            }
         }
         let mut block = |name: &str, lines: Lines| {
             let _ = writeln!(text, "\n[gpus.{gpu}.{name}]\n{}", lines.0.trim_end());
@@ -45,6 +51,12 @@ pub fn kernels_toml(parameters: &KernelParameters) -> String {
         }
         if let Some(curve) = &kernels.decode_attention {
             block("decode-attention", decode(curve));
+        }
+        if let Some(curve) = &kernels.decode_attention_fp8 {
+            block("decode-attention-fp8", decode(curve));
+        }
+        if let Some(curve) = &kernels.latent_decode {
+            block("latent-decode", decode(curve));
         }
         if let Some(curve) = &kernels.prefill_attention {
             block("prefill-attention", prefill(curve));
@@ -120,7 +132,7 @@ impl Lines {
 }
 
 fn gemm(curve: &GemmCurve) -> Lines {
-    Lines::default()
+    let mut lines = Lines::default()
         .number("launch-us", curve.launch_us)
         .number("compute", curve.compute)
         .number("memory", curve.memory)
@@ -129,9 +141,15 @@ fn gemm(curve: &GemmCurve) -> Lines {
         .number("depth", curve.depth)
         .number("tile", curve.tile)
         .number("tiled", curve.tiled)
-        .blend(curve.blend)
-        .reuse(curve.reuse)
-        .provenance(&curve.provenance)
+        .blend(curve.blend);
+    if let Some(VectorKernel { launch_us, memory }) = curve.vector {
+        let [launch, memory] = [launch_us.get(), memory.get()].map(number);
+        let _ = writeln!(
+            lines.0,
+            "vector = {{ launch-us = {launch}, memory = {memory} }}"
+        );
+    }
+    lines.reuse(curve.reuse).provenance(&curve.provenance)
 }
 
 fn decode(curve: &DecodeAttentionCurve) -> Lines {
@@ -200,7 +218,10 @@ fn all_reduce(curve: &AllReduceCurve) -> Lines {
             .map(|algorithm| {
                 let latency = number(algorithm.latency_us.get());
                 let bandwidth = number(algorithm.bandwidth.get());
-                format!("{{ latency-us = {latency}, bandwidth = {bandwidth} }}")
+                let below = algorithm.below_mebibytes.map_or(String::new(), |below| {
+                    format!(", below-mebibytes = {}", number(below.get()))
+                });
+                format!("{{ latency-us = {latency}, bandwidth = {bandwidth}{below} }}")
             })
             .collect();
         let _ = writeln!(

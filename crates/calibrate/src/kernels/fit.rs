@@ -8,13 +8,14 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use foretoken::hwspec::{Catalog, GpuSpec, KvFormat};
-use foretoken::latency_model::kernels::{AllReduceCurve, GpuKernels};
-use foretoken::latency_model::number::{Amount, Share};
-use foretoken::latency_model::{KernelKind, KernelParameters, Provenance};
+use foretoken::hwspec::{Catalog, GpuSpec};
+use foretoken::latency_model::KernelParameters;
+use foretoken::latency_model::kernels::GpuKernels;
+use foretoken::latency_model::number::Share;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use serde::Serialize;
 
+use super::block::{Block, install, near_curve, own_curve};
 use super::check::{Accelerators, Check, check_rows, spread};
 use super::curve::{Curve, Form};
 use super::predict::predict;
@@ -31,6 +32,15 @@ const REFINEMENT: usize = 4;
 
 /// Relative error from which on the loss grows no longer with its square.
 const LARGE: f64 = 0.1;
+
+/// Blocks of up to this many rows are searched several times.
+const FEW_ROWS: usize = 100;
+
+/// How often they are.
+const RESTARTS: u64 = 6;
+
+/// Tokens from which on experts are bound by their products.
+const MANY_TOKENS: u32 = 1_024;
 
 /// How a fit is run.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,40 +61,6 @@ impl Default for Settings {
             seed: 1,
             evaluations: 3_000,
             gpu: None,
-        }
-    }
-}
-
-/// Which curve a row belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Block {
-    Gemm(KernelKind),
-    Decode,
-    Prefill,
-    Experts(KernelKind),
-    AllReduce(u32),
-}
-
-impl Block {
-    /// The block that is fitted to a row, if one is.
-    fn of(kernel: &Kernel, gpu: &GpuSpec) -> Option<Self> {
-        match *kernel {
-            // Narrower products are a router's or a test's.
-            Kernel::Gemm { format, shape, .. } if shape[1].min(shape[2]) >= 512 => {
-                Some(Self::Gemm(KernelKind::of(format, gpu)))
-            }
-            Kernel::Decode { heads, .. } if heads.format == KvFormat::Auto => Some(Self::Decode),
-            Kernel::Prefill { heads, chunks }
-                if heads.format == KvFormat::Auto && chunks[1] > 1 =>
-            {
-                Some(Self::Prefill)
-            }
-            // Divided experts are another exchange, not another kernel.
-            Kernel::Experts {
-                layer, devices: 1, ..
-            } => Some(Self::Experts(KernelKind::of(layer.format, gpu))),
-            Kernel::AllReduce { devices, .. } => Some(Self::AllReduce(devices)),
-            _ => None,
         }
     }
 }
@@ -114,9 +90,9 @@ pub struct FittedBlock {
     /// have been fitted to some of these rows.
     pub kept: bool,
     #[serde(skip)]
-    block: Block,
+    pub(super) block: Block,
     #[serde(skip)]
-    curve: Curve,
+    pub(super) curve: Curve,
 }
 
 /// A whole fit.
@@ -160,7 +136,7 @@ pub fn fit(
     for block in &blocks {
         install(&mut parameters, block);
     }
-    let unseen = unseen(tables, catalog, &parameters, settings);
+    let unseen = unseen(tables, catalog, &parameters, settings.gpu.as_deref());
     Ok(KernelFit {
         blocks,
         unseen,
@@ -202,21 +178,13 @@ fn tasks<'a>(tables: &'a [Table], catalog: &Catalog, settings: &Settings) -> Vec
 }
 
 /// The rows that are nearest to what serves: those of the vLLM version of the measured servers if
-/// there are any, and balanced routing if there is enough of it.
+/// there are enough.
 fn nearest<'a>(rows: &[&'a Timing]) -> Vec<&'a Timing> {
-    let pick = |wanted: &dyn Fn(&Timing) -> bool, rows: &[&'a Timing]| -> Vec<&'a Timing> {
-        let picked: Vec<_> = rows.iter().copied().filter(|row| wanted(row)).collect();
-        if picked.len() >= MIN_ROWS {
-            picked
-        } else {
-            rows.to_vec()
-        }
-    };
-    let rows = pick(&|row| row.software == "vLLM 0.14.0", rows);
-    pick(
-        &|row| !matches!(row.kernel, Kernel::Experts { skew, .. } if skew > 0.0),
-        &rows,
-    )
+    let served = |row: &&&Timing| row.software == "vLLM 0.14.0";
+    if rows.iter().filter(served).count() < MIN_ROWS {
+        return rows.to_vec();
+    }
+    rows.iter().filter(served).copied().collect()
 }
 
 fn fit_block(
@@ -241,28 +209,62 @@ fn fit_block(
     // What there is stays unless another is better by more than the luck of these rows.
     let has_own = own.is_some();
     let luck = 0.02 + 1.0 / rows;
+    // Few rows have several least losses, and cost little.
+    let restarts = if train.len() <= FEW_ROWS { RESTARTS } else { 1 };
     let search = |form: &Form, start: Option<&Curve>, width: f64, evaluations: usize| {
         let objective = |values: &[f64]| Ok(loss(&form.curve(values), &train, gpu, cache));
-        let mut search = CmaEs::new(form.space(start)?, settings.seed).with_width(width);
-        let found = minimise(&mut search, &objective, &Search::new(evaluations))?;
-        Ok::<_, CalibrateError>((libm::log(found.loss), form.curve(&found.values)))
+        let space = form.space(start)?;
+        let mut best: Option<(f64, Curve)> = None;
+        for restart in 0..restarts {
+            let seed = settings.seed.wrapping_add(restart);
+            let mut search = CmaEs::new(space.clone(), seed).with_width(width);
+            let found = minimise(&mut search, &objective, &Search::new(evaluations))?;
+            if best.as_ref().is_none_or(|(least, _)| found.loss < *least) {
+                best = Some((found.loss, form.curve(&found.values)));
+            }
+        }
+        let (loss, curve) = best.expect("it is searched at least once");
+        Ok::<_, CalibrateError>((libm::log(loss), curve))
     };
     let forms = Form::candidates(first, &tuned.unwrap_or_default());
     let simplest = forms.iter().map(Form::len).min().unwrap_or(0);
-    // A richer form has to earn its numbers.
-    let price = |form: &Form| 4.0 * (form.len() - simplest) as f64 / rows;
-    let mut best: Option<(f64, Curve, &Form)> = None;
-    for form in &forms {
-        let (loss, curve) = search(form, start.as_ref(), 0.2, settings.evaluations)?;
-        let score = loss + price(form);
+    // A richer form has to earn its numbers: Akaike's price, corrected for few rows.
+    let price = |form: &Form| {
+        let numbers = |count: usize| {
+            let count = count as f64;
+            2.0 * (count + count * (count + 1.0) / (rows - count - 1.0).max(1.0)) / rows
+        };
+        numbers(form.len()) - numbers(simplest)
+    };
+    let mut best: Option<(f64, Curve, Form)> = None;
+    let try_form = |form: Form, start: Option<&Curve>, best: &mut Option<(f64, Curve, Form)>| {
+        let (loss, curve) = search(&form, start, 0.2, settings.evaluations)?;
+        let score = loss + price(&form);
         if best.as_ref().is_none_or(|(least, ..)| score < *least) {
-            best = Some((score, curve, form));
+            *best = Some((score, curve, form));
         }
+        Ok::<_, CalibrateError>(())
+    };
+    for form in forms {
+        try_form(form, start.as_ref(), &mut best)?;
+    }
+    let mut extended = best
+        .as_ref()
+        .map_or(Vec::new(), |(.., form)| form.extended());
+    if let Some((_, curve, Form::Experts { blend, tuned })) = &best
+        && tuned.is_empty()
+    {
+        let (blend, tuned) = (*blend, faster_shapes(curve, &train, gpu, cache));
+        extended.extend((!tuned.is_empty()).then_some(Form::Experts { blend, tuned }));
+    }
+    let near = best.as_ref().map(|(_, curve, _)| curve.clone());
+    for form in extended {
+        try_form(form, near.as_ref(), &mut best)?;
     }
     let (_, near, form) = best.expect("there is a form for every kernel");
-    let (refined, found) = search(form, Some(&near), 0.05, REFINEMENT * settings.evaluations)?;
+    let (refined, found) = search(&form, Some(&near), 0.05, REFINEMENT * settings.evaluations)?;
     let kept =
-        own.filter(|own| libm::log(loss(own, &train, gpu, cache)) - luck <= refined + price(form));
+        own.filter(|own| libm::log(loss(own, &train, gpu, cache)) - luck <= refined + price(&form));
     let curve = kept.as_ref().unwrap_or(&found);
     let (median_error, p90_error) = spread(errors(curve, &held_out, gpu, cache));
     let before = has_own.then(|| {
@@ -274,6 +276,7 @@ fn fit_block(
     let kind = match task.block {
         Block::Gemm(kind) | Block::Experts(kind) => kind.name().to_owned(),
         Block::AllReduce(devices) => devices.to_string(),
+        Block::NarrowDecode => "fp8".to_owned(),
         _ => String::new(),
     };
     Ok(FittedBlock {
@@ -293,170 +296,60 @@ fn fit_block(
 
 fn errors(curve: &Curve, rows: &[&Timing], gpu: &GpuSpec, cache: Share) -> Vec<f64> {
     rows.iter()
-        .filter_map(|row| Some((curve.time(&row.kernel, gpu, cache)? / row.micros - 1.0).abs()))
+        .filter_map(|row| Some((curve.time(row, gpu, cache)? / row.micros - 1.0).abs()))
         .collect()
+}
+
+/// Shapes of experts whose kernels multiply a tenth faster than `curve` says, on the median of many
+/// tokens.
+fn faster_shapes(curve: &Curve, rows: &[&Timing], gpu: &GpuSpec, cache: Share) -> Vec<[u32; 2]> {
+    let mut shapes: BTreeMap<[u32; 2], Vec<f64>> = BTreeMap::new();
+    for row in rows {
+        if let Kernel::Experts { layer, tokens, .. } = row.kernel
+            && tokens >= MANY_TOKENS
+            && let Some(time) = curve.time(row, gpu, cache)
+        {
+            let ratios = shapes.entry([layer.experts, layer.intermediate]);
+            ratios.or_default().push(time / row.micros);
+        }
+    }
+    let faster = shapes
+        .into_iter()
+        .filter(|(_, ratios)| spread(ratios.clone()).0 > 1.1);
+    faster.map(|(shape, _)| shape).collect()
 }
 
 /// Mean of a smooth absolute value of the logarithmic errors.
 fn loss(curve: &Curve, rows: &[&Timing], gpu: &GpuSpec, cache: Share) -> f64 {
     let losses = rows.iter().map(|row| {
-        let Some(time) = curve.time(&row.kernel, gpu, cache) else {
+        let Some(time) = curve.time(row, gpu, cache) else {
             return f64::INFINITY;
         };
         let error = libm::log(time / row.micros) / LARGE;
-        2.0 * ((1.0 + error * error).sqrt() - 1.0)
+        match row.kernel {
+            // A stray one among few rows decides nothing.
+            Kernel::AllReduce { .. } => libm::log(1.0 + error * error),
+            _ => 2.0 * ((1.0 + error * error).sqrt() - 1.0),
+        }
     });
     losses.sum::<f64>() / rows.len().max(1) as f64
 }
 
-/// The accelerator's own curve.
-fn own_curve(parameters: &KernelParameters, gpu: &GpuSpec, block: Block) -> Option<Curve> {
-    let kernels = parameters.gpus.get(&gpu.name)?;
-    match block {
-        Block::Gemm(kind) => kernels.gemm.get(&kind).cloned().map(Curve::Gemm),
-        Block::Decode => kernels.decode_attention.clone().map(Curve::Decode),
-        Block::Prefill => kernels.prefill_attention.clone().map(Curve::Prefill),
-        Block::Experts(kind) => kernels.experts.get(&kind).cloned().map(Curve::Experts),
-        Block::AllReduce(devices) => {
-            let groups = &kernels.all_reduce.as_ref()?.groups;
-            let group = groups.iter().find(|group| group.devices == devices)?;
-            Some(Curve::AllReduce(group.clone()))
-        }
-    }
-}
-
-/// A relative's, to start from.
-fn near_curve(parameters: &KernelParameters, gpu: &GpuSpec, block: Block) -> Option<Curve> {
-    match block {
-        Block::Gemm(kind) => parameters.gemm(gpu, kind).ok().cloned().map(Curve::Gemm),
-        Block::Decode => parameters
-            .decode_attention(gpu)
-            .ok()
-            .cloned()
-            .map(Curve::Decode),
-        Block::Prefill => parameters
-            .prefill_attention(gpu)
-            .ok()
-            .cloned()
-            .map(Curve::Prefill),
-        Block::Experts(kind) => parameters
-            .experts(gpu, kind)
-            .ok()
-            .cloned()
-            .map(Curve::Experts),
-        Block::AllReduce(_) => None,
-    }
-}
-
-/// Puts a fitted curve in place.
-fn install(parameters: &mut KernelParameters, fitted: &FittedBlock) {
-    if fitted.kept {
-        return;
-    }
-    let (block, curve) = (fitted.block, fitted.curve.clone());
-    let error = |value: f64| {
-        Amount::new((value.min(1e9) * 1_000.0).round() / 1_000.0)
-            .expect("absolute errors are not negative")
-    };
-    let what = match block {
-        Block::Gemm(kind) => format!("{} GEMM", kind.name()),
-        Block::Decode => "decode attention".to_owned(),
-        Block::Prefill => "causal attention".to_owned(),
-        Block::Experts(kind) => format!("fused experts, {}", kind.name()),
-        Block::AllReduce(_) => "all-reduce".to_owned(),
-    };
-    let provenance = Provenance::Fitted {
-        to: format!("aiconfigurator 095f58a: {} {what}", fitted.software),
-        rows: u32::try_from(fitted.rows).unwrap_or(u32::MAX),
-        median_error: error(fitted.median_error),
-        p90_error: error(fitted.p90_error),
-    };
-    let kernels = parameters.gpus.entry(fitted.gpu.clone()).or_default();
-    match (block, curve) {
-        (Block::Gemm(kind), Curve::Gemm(mut curve)) => {
-            curve.provenance = provenance;
-            kernels.gemm.insert(kind, curve);
-        }
-        (_, Curve::Decode(mut curve)) => {
-            curve.provenance = provenance;
-            kernels.decode_attention = Some(curve);
-        }
-        (_, Curve::Prefill(mut curve)) => {
-            curve.provenance = provenance;
-            kernels.prefill_attention = Some(curve);
-        }
-        (Block::Experts(kind), Curve::Experts(mut curve)) => {
-            curve.provenance = provenance;
-            kernels.experts.insert(kind, curve);
-        }
-        (_, Curve::AllReduce(group)) => install_group(kernels, group, provenance),
-        _ => {}
-    }
-}
-
-/// The curve of all group sizes has one provenance: rows add up, of errors the largest counts.
-fn install_group(
-    kernels: &mut GpuKernels,
-    group: foretoken::latency_model::kernels::AllReduceGroup,
-    provenance: Provenance,
-) {
-    let curve = kernels.all_reduce.get_or_insert_with(|| AllReduceCurve {
-        groups: Vec::new(),
-        provenance: provenance.clone(),
-    });
-    // Group sizes come in ascending order, so that the smallest starts anew.
-    let first = curve
-        .groups
-        .iter()
-        .all(|other| other.devices >= group.devices);
-    curve.provenance = match (&curve.provenance, provenance) {
-        (
-            Provenance::Fitted {
-                rows: before,
-                median_error: median,
-                p90_error: p90,
-                ..
-            },
-            Provenance::Fitted {
-                to,
-                rows,
-                median_error,
-                p90_error,
-            },
-        ) if !first => {
-            let larger = |a: Amount, b: Amount| if a.get() < b.get() { b } else { a };
-            Provenance::Fitted {
-                to,
-                rows: rows.saturating_add(*before),
-                median_error: larger(median_error, *median),
-                p90_error: larger(p90_error, *p90),
-            }
-        }
-        (_, provenance) => provenance,
-    };
-    match curve
-        .groups
-        .binary_search_by_key(&group.devices, |other| other.devices)
-    {
-        Ok(at) => curve.groups[at] = group,
-        Err(at) => curve.groups.insert(at, group),
-    }
-}
-
-/// Every accelerator with curves of its own, predicted from its relative.
-fn unseen(
+/// Every accelerator with curves of its own, or only `gpu`, predicted from its relatives and the
+/// datasheets.
+pub fn unseen(
     tables: &[Table],
     catalog: &Catalog,
     parameters: &KernelParameters,
-    settings: &Settings,
+    gpu: Option<&str>,
 ) -> Check {
     let measured: Vec<&String> = parameters
         .gpus
         .iter()
         .filter(|(name, kernels)| {
-            kernels.like.is_some()
+            !kernels.like.is_empty()
                 && !kernels.gemm.is_empty()
-                && settings.gpu.as_ref().is_none_or(|wanted| wanted == *name)
+                && gpu.is_none_or(|wanted| wanted == *name)
         })
         .map(|(name, _)| name)
         .collect();

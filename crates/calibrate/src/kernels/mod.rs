@@ -25,6 +25,7 @@
 //! # Ok::<(), foretoken_calibrate::CalibrateError>(())
 //! ```
 
+mod block;
 pub mod check;
 pub mod curve;
 pub mod file;

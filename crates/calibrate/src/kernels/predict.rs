@@ -1,7 +1,7 @@
 //! [`predict`]: what parameters say of a timed kernel.
 
 use foretoken::hwspec::GpuSpec;
-use foretoken::latency_model::number::Amount;
+use foretoken::latency_model::kernels::ExpertLayer;
 use foretoken::latency_model::{KernelKind, KernelParameters, LatencyError};
 
 use super::timing::Kernel;
@@ -16,7 +16,7 @@ pub fn predict(
     gpu: &GpuSpec,
     parameters: &KernelParameters,
 ) -> Result<f64, LatencyError> {
-    let cache = || Ok::<_, LatencyError>(parameters.decode_attention(gpu)?.memory);
+    let decode = |latent, format| parameters.decode_attention_of(gpu, latent, format);
     let time = match *kernel {
         Kernel::Gemm {
             format,
@@ -31,7 +31,7 @@ pub fn predict(
             batch,
             context,
         } => {
-            let curve = parameters.decode_attention(gpu)?;
+            let curve = decode(false, heads.format)?;
             curve.time_again(gpu, heads, batch, context)
         }
         Kernel::Prefill {
@@ -39,34 +39,41 @@ pub fn predict(
             chunks: [batch, 1, past],
         } => {
             let context = u64::from(batch) * (u64::from(past) + 1);
-            let curve = parameters.decode_attention(gpu)?;
+            let curve = decode(false, heads.format)?;
             curve.time_again(gpu, heads, batch, context)
         }
         Kernel::Prefill { heads, chunks } => {
+            let cache = decode(false, heads.format)?.memory;
             let curve = parameters.prefill_attention(gpu)?;
-            curve.time(gpu, heads, cache()?, chunks)
+            curve.time(gpu, heads, cache, chunks)
         }
         Kernel::LatentDecode {
             heads,
             batch,
             context,
         } => {
-            let curve = parameters.decode_attention(gpu)?;
+            let curve = decode(true, heads.format)?;
             curve.time_latent(gpu, heads, batch, context)
         }
         Kernel::LatentPrefill { heads, chunks } => {
+            let cache = decode(true, heads.format)?.memory;
             let curve = parameters.prefill_attention(gpu)?;
-            curve.time_latent(gpu, heads, cache()?, chunks)
+            curve.time_latent(gpu, heads, cache, chunks)
         }
         Kernel::Experts {
             layer,
             tokens,
             devices,
-            skew,
+            ..
         } => {
+            let (layer, devices) = if kernel.tokens_stay() {
+                let experts = (layer.experts / devices.max(1)).max(layer.per_token);
+                (ExpertLayer { experts, ..layer }, 1)
+            } else {
+                (layer, devices)
+            };
             let curve = parameters.experts(gpu, KernelKind::of(layer.format, gpu))?;
-            let skew = Amount::new(skew)?;
-            curve.time_routed(gpu, layer, tokens, devices, skew)
+            curve.time_routed(gpu, layer, tokens, devices, kernel.touched())
         }
         Kernel::AllReduce { devices, bytes } => {
             let curve = parameters.all_reduce(gpu)?;

@@ -58,6 +58,10 @@ pub enum LeftOut {
     /// Experts divided among devices under skewed routing: the load of the timed device is unknown.
     #[error("skewed routing to divided experts: the load of the device is unknown")]
     SkewedShare,
+    /// Latent decodes of `TensorRT-LLM` on devices before Hopper: one thread block reads a whole
+    /// context there, which no serving software does.
+    #[error("latent decodes by a kernel that does not split contexts")]
+    UnsplitLatent,
     /// A prompt beyond its sliding window.
     #[error("a prompt that is longer than its sliding window")]
     WindowedPrompt,
@@ -318,6 +322,7 @@ impl Row<'_> {
             dtype,
             software: self.software(),
             micros,
+            touched: kernel.touched(),
         })
     }
 
@@ -382,6 +387,11 @@ impl Row<'_> {
         let (batch, past) = (self.count("batch")?, self.whole("ctx_len", 0)?);
         let new = self.count("new_tokens")?;
         if self.text("phase") == Some("decode") || new == 1 {
+            let unsplit = ["A100", "L40S"];
+            let gpu = self.text("gpu").unwrap_or_default();
+            if unsplit.iter().any(|name| gpu.starts_with(name)) {
+                return Err(LeftOut::UnsplitLatent);
+            }
             let context = u64::from(batch) * (u64::from(past) + 1);
             return Ok(Kernel::LatentDecode {
                 heads,

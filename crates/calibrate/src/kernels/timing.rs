@@ -17,6 +17,8 @@ pub struct Timing {
     pub software: String,
     /// Measured time in microseconds, above 0.
     pub micros: f64,
+    /// Experts that the tokens touch under skewed routing, worked out once.
+    pub touched: Option<f64>,
 }
 
 /// What ran.
@@ -72,7 +74,7 @@ pub enum Kernel {
         tokens: u32,
         /// Devices that the experts are divided among.
         devices: u32,
-        /// Power with which popularity falls; 0 if all experts are equally popular.
+        /// Power of the law that the loads of experts are drawn from; 0 if all are equally popular.
         skew: f64,
     },
     /// All-reduce.
@@ -82,6 +84,55 @@ pub enum Kernel {
         /// Bytes of each device.
         bytes: u64,
     },
+}
+
+impl Kernel {
+    /// Whether all tokens of a benchmark of divided experts go to those of the timed device, as the
+    /// times of these formats tell: 32 devices are as slow there as 8.
+    pub(crate) fn tokens_stay(&self) -> bool {
+        let narrow = |format| matches!(format, WeightFormat::Fp8Block | WeightFormat::Nvfp4);
+        matches!(self, Self::Experts { layer, devices, .. } if *devices > 1 && narrow(layer.format))
+    }
+
+    /// Experts that the tokens of a benchmark of experts touch; `None` if they are balanced, or of
+    /// another kernel.
+    ///
+    /// `AIConfigurator` draws the load of each expert from a power law between 1 and four fifths of
+    /// the tokens (between 0.01 and 2 while there are fewer visits than experts), scales the loads to
+    /// the visits and rounds them. Here the draws are the distribution's quantiles.
+    pub(crate) fn touched(&self) -> Option<f64> {
+        let Self::Experts {
+            layer,
+            tokens,
+            skew,
+            ..
+        } = *self
+        else {
+            return None;
+        };
+        if skew <= 0.0 {
+            return None;
+        }
+        let [experts, per_token, tokens] = [layer.experts, layer.per_token, tokens].map(f64::from);
+        let visits = tokens * per_token;
+        let (low, high) = if visits > experts {
+            (1.0, (0.8 * tokens).max(1.0))
+        } else {
+            (0.01, 2.0)
+        };
+        let power = 1.0 - skew;
+        let load = |at: u32| {
+            let share = (f64::from(at) + 0.5) / experts;
+            if power.abs() < 1e-9 {
+                return low * libm::pow(high / low, share);
+            }
+            let (first, last) = (libm::pow(low, power), libm::pow(high, power));
+            libm::pow(first + share * (last - first), 1.0 / power)
+        };
+        let total: f64 = (0..layer.experts).map(load).sum();
+        let loaded = (0..layer.experts).filter(|at| load(*at) * visits / total >= 0.5);
+        Some((loaded.count() as f64).max(per_token.min(visits)))
+    }
 }
 
 /// Kernels that are told apart in tables of errors.
@@ -196,6 +247,7 @@ mod tests {
             dtype: "bfloat16".into(),
             software: "vLLM 0.14.0".into(),
             micros: 10.0,
+            touched: None,
         }
     }
 
@@ -207,5 +259,33 @@ mod tests {
         let mut again = gemm(7);
         again.micros = 99.0;
         assert_eq!(again.is_held_out(), gemm(7).is_held_out());
+    }
+
+    #[test]
+    fn skewed_loads_touch_fewer_experts_and_a_token_touches_its_own() {
+        let experts = |tokens, skew| {
+            let layer = ExpertLayer {
+                experts: 128,
+                per_token: 8,
+                hidden: 2048,
+                intermediate: 768,
+                format: WeightFormat::Bf16,
+            };
+            let kernel = Kernel::Experts {
+                layer,
+                tokens,
+                devices: 1,
+                skew,
+            };
+            kernel.touched()
+        };
+        assert_eq!(experts(64, 0.0), None);
+        let touched = |tokens| experts(tokens, 1.2).expect("skewed");
+        assert!((touched(1) - 8.0).abs() < 1e-9);
+        for (few, many) in [(1, 8), (8, 32), (32, 8_192)] {
+            assert!(touched(few) < touched(many), "{few} {many}");
+        }
+        assert!(touched(8) < 64.0 && touched(8_192) <= 128.0);
+        assert!(experts(64, 1.0).is_some_and(|touched| touched > 8.0));
     }
 }

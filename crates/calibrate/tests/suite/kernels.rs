@@ -6,7 +6,7 @@ use foretoken::hwspec::Catalog;
 use foretoken::latency_model::KernelParameters;
 use foretoken_calibrate::kernels::check::{Check, check, check_rows};
 use foretoken_calibrate::kernels::file::kernels_toml;
-use foretoken_calibrate::kernels::fit::{Settings, fit};
+use foretoken_calibrate::kernels::fit::{Settings, fit, unseen};
 use foretoken_calibrate::kernels::table::Table;
 use foretoken_calibrate::kernels::timing::{Class, Timing};
 use proptest::prelude::*;
@@ -268,4 +268,58 @@ fn built_in_curves_are_within_their_targets() {
         );
     }
     assert!(seen >= 15, "{seen}");
+}
+
+/// Accelerators as if they were not measured, from relatives and datasheets.
+#[test]
+fn unseen_accelerators_are_within_their_targets() {
+    let names = [
+        "gemm_dense",
+        "attn_decode",
+        "vllm014_attn_decode",
+        "attn_prefill",
+        "vllm014_attn_prefill",
+    ];
+    let Some(tables) = facts(&names) else { return };
+    let mut seen = 0;
+    for gpu in [
+        "H100-SXM-80GB",
+        "A100-SXM-80GB",
+        "L40S-48GB",
+        "H200-SXM-141GB",
+        "B200-SXM-180GB",
+        "GB200-NVL72",
+    ] {
+        let (catalog, parameters) = (Catalog::builtin(), KernelParameters::builtin());
+        let check = unseen(&tables, &catalog, parameters, Some(gpu));
+        for group in check.groups {
+            if group.dtype != "bfloat16" || group.class == Class::NarrowGemm {
+                continue;
+            }
+            seen += 1;
+            println!("{gpu} {:?}: {:.3}", group.class, group.median_error);
+            assert!(group.median_error <= 0.18, "{group:?}");
+        }
+    }
+    assert_eq!(seen, 18);
+}
+
+/// The benchmark of divided experts sends all tokens to the timed device where its formats are
+/// narrow, as its times say.
+#[test]
+fn divided_experts_of_narrow_formats_take_all_tokens() {
+    let row = |dtype: &str, devices: u32| {
+        let text = format!(
+            "gpu,dtype,tokens,hidden,inter,topk,experts,moe_tp,moe_ep,time_us,version\n\
+             H100,{dtype},4096,7168,2048,8,256,1,{devices},100.0,0.24.0\n"
+        );
+        of(Table::parse("moe", &text).expect("its columns are known")).groups[0].bias
+    };
+    let ratio = |dtype| (1.0 + row(dtype, 32)) / (1.0 + row(dtype, 8));
+    assert!(
+        (0.7..1.3).contains(&ratio("fp8_block")),
+        "{}",
+        ratio("fp8_block")
+    );
+    assert!(ratio("bfloat16") < 0.6, "{}", ratio("bfloat16"));
 }

@@ -44,6 +44,8 @@ pub(super) struct RawGpu {
     memory_gib: f64,
     memory_basis: Option<String>,
     memory_bandwidth_gb: f64,
+    cache_mib: Option<f64>,
+    clock_mhz: Option<f64>,
     peak_tera: RawPeak,
     link: RawLink,
     tdp_watts: Option<f64>,
@@ -105,6 +107,14 @@ impl RawGpu {
                 self.memory_bandwidth_gb,
                 1e6,
             )?),
+            cache: self
+                .cache_mib
+                .map(|mib| positive("cache-mib", mib, 1e6).map(|mib| Bytes::from_gib(mib / 1024.0)))
+                .transpose()?,
+            clock_mhz: self
+                .clock_mhz
+                .map(|mhz| positive("clock-mhz", mhz, 1e5))
+                .transpose()?,
             peak: PeakFlops {
                 bf16: FlopsPerSecond::from_tera(positive(
                     "peak-tera.bf16",

@@ -5,13 +5,13 @@ use foretoken_hwspec::{GpuSpec, KvFormat, WeightFormat};
 
 use super::attention::{Decode, Prefill};
 use super::collective::AllReduce;
-use super::parameters::{
+use super::curves::{
     AllReduceGroup, DecodeAttentionCurve, ExpertCurve, GemmCurve, PrefillAttentionCurve,
 };
 use super::{gemm, moe};
 use crate::arithmetic::Arithmetic;
 use crate::fine::Fine;
-use crate::number::{Amount, Share};
+use crate::number::Share;
 use crate::part::{Part, Peaks, fine};
 use crate::shape::StepShape;
 use crate::shard::{AttentionShard, ExpertShard, Matmul};
@@ -186,20 +186,21 @@ impl PrefillAttentionCurve {
 impl ExpertCurve {
     /// Time of `tokens` tokens with balanced routing.
     pub fn time(&self, gpu: &GpuSpec, layer: ExpertLayer, tokens: u32) -> Fine {
-        self.time_routed(gpu, layer, tokens, 1, Amount::ZERO)
+        self.time_routed(gpu, layer, tokens, 1, None)
     }
 
-    /// The same on one of `devices` that the experts are divided among, with experts whose
-    /// popularity falls with the power `skew` of their rank.
+    /// The same on one of `devices` that the experts are divided among, with tokens that touch
+    /// `touched` of the experts there; `None` for balanced routing. A device gathers and scatters all
+    /// tokens, to find its own among them.
     pub fn time_routed(
         &self,
         gpu: &GpuSpec,
         layer: ExpertLayer,
         tokens: u32,
         devices: u32,
-        skew: Amount,
+        touched: Option<f64>,
     ) -> Fine {
-        let devices = f64::from(devices.max(1));
+        let (tokens, devices) = (u64::from(tokens), f64::from(devices.max(1)));
         let shard = ExpertShard {
             experts: f64::from(layer.experts) / devices,
             per_token: f64::from(layer.per_token) / devices,
@@ -209,11 +210,10 @@ impl ExpertCurve {
         };
         let arithmetic = Arithmetic::of(layer.format, gpu);
         let curve = moe::Curve::new(&shard, arithmetic, Peaks::new(gpu), self);
-        let routing = moe::Routing::new(shard.experts, shard.per_token, skew.get());
-        fine(curve.time(
-            f64::from(tokens) * shard.per_token,
-            routing.touched(u64::from(tokens)),
-        ))
+        let balanced = || moe::Routing::new(shard.experts, shard.per_token, 0.0).touched(tokens);
+        let touched = touched.map_or_else(balanced, |touched| touched.clamp(0.0, shard.experts));
+        let routed = tokens as f64 * shard.per_token;
+        fine(curve.time(routed, touched) + curve.traffic(routed * (devices - 1.0)))
     }
 }
 

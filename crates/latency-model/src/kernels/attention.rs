@@ -1,8 +1,9 @@
 //! Attention: decodes stream their caches; prefill chunks multiply, and read their past.
 
-use foretoken_hwspec::GpuSpec;
+use foretoken_hwspec::{GpuSpec, KvFormat};
 
-use super::parameters::{DecodeAttentionCurve, Lineage, PrefillAttentionCurve, Reuse};
+use super::curves::{DecodeAttentionCurve, PrefillAttentionCurve, Reuse};
+use super::lineage::Lineage;
 use crate::error::LatencyError;
 use crate::fine::Fine;
 use crate::number::{Blend, Share};
@@ -237,11 +238,12 @@ impl Attention {
     pub(super) fn new(
         shard: AttentionShard,
         gpu: &GpuSpec,
+        kv: KvFormat,
         lineage: &Lineage<'_>,
         reread: Share,
     ) -> Result<Self, LatencyError> {
         let peaks = Peaks::new(gpu);
-        let (decode, _) = lineage.find("decode-attention", |k| k.decode_attention.as_ref())?;
+        let ((decode, _), _) = lineage.decode(shard.latent, kv)?;
         let (prefill, _) = lineage.find("prefill-attention", |k| k.prefill_attention.as_ref())?;
         Ok(Self {
             decode: Decode::new(&shard, gpu, decode, reread),

@@ -2,7 +2,8 @@
 
 use foretoken_hwspec::GpuSpec;
 
-use super::parameters::{GemmCurve, Lineage};
+use super::curves::{GemmCurve, VectorKernel};
+use super::lineage::Lineage;
 use crate::arithmetic::{Arithmetic, KernelKind};
 use crate::error::LatencyError;
 use crate::number::Blend;
@@ -29,6 +30,8 @@ pub(super) struct Curve {
     tiled: f64,
     weights: f64,
     activations_per_row: f64,
+    /// Launch of the kernel for few rows, and its time for the weights over that of this one.
+    vector: Option<(f64, f64)>,
     blend: Blend,
     ideal_compute_per_row: f64,
     ideal_weights: f64,
@@ -62,6 +65,12 @@ impl Curve {
             tiled: curve.tiled.get().min(1.0),
             weights: bytes / bandwidth,
             activations_per_row: row_bytes / bandwidth,
+            vector: curve.vector.map(|vector| {
+                (
+                    vector.launch_us.get() * 1e3,
+                    curve.memory.get() / vector.memory.get(),
+                )
+            }),
             blend: curve.blend,
             ideal_compute_per_row: 2.0 * inputs * outputs / arithmetic.peak,
             ideal_weights: bytes / peaks.bandwidth,
@@ -79,7 +88,13 @@ impl Curve {
         let computed = exact + self.tiled * (whole - exact) + self.extra_rows;
         let compute = self.per_row * computed;
         let memory = self.weights + self.activations_per_row * exact;
-        self.launch + self.blend.max(compute, memory * warm)
+        let time = self.launch + self.blend.max(compute, memory * warm);
+        match self.vector {
+            Some((launch, slower)) if rows <= u64::from(VectorKernel::ROWS) => {
+                time.min(launch + memory * slower * warm)
+            }
+            _ => time,
+        }
     }
 }
 

@@ -6,7 +6,10 @@
 mod alone;
 mod attention;
 mod collective;
+mod curves;
+mod derive;
 mod gemm;
+mod lineage;
 mod moe;
 mod overhead;
 mod parameters;
@@ -15,12 +18,12 @@ mod sources;
 use foretoken_hwspec::{GpuSpec, KvFormat, ModelSpec, TensorParallel};
 
 pub use self::alone::{ExpertLayer, Heads, LatentHeads};
-pub use self::overhead::{RuntimeParameters, StepOverheads};
-pub use self::parameters::{
+pub use self::curves::{
     AllReduceAlgorithm, AllReduceCurve, AllReduceGroup, DecodeAttentionCurve, ExpertCurve,
-    GemmCurve, GpuKernels, KernelParameters, PrefillAttentionCurve, Reuse, SmallKernelCurve,
-    TunedExperts,
+    GemmCurve, PrefillAttentionCurve, Reuse, SmallKernelCurve, TunedExperts, VectorKernel,
 };
+pub use self::overhead::{RuntimeParameters, StepOverheads};
+pub use self::parameters::{GpuKernels, KernelParameters};
 
 use self::attention::Attention;
 use self::collective::AllReduce;
@@ -128,6 +131,7 @@ impl KernelPhysics {
                 attention: Attention::new(
                     layer.attention,
                     gpu,
+                    kv,
                     &lineage,
                     runtime.shared_context_cost,
                 )?,

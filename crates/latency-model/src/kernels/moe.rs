@@ -2,7 +2,8 @@
 
 use foretoken_hwspec::GpuSpec;
 
-use super::parameters::{ExpertCurve, Lineage};
+use super::curves::ExpertCurve;
+use super::lineage::Lineage;
 use crate::arithmetic::{Arithmetic, KernelKind};
 use crate::error::LatencyError;
 use crate::memo::Memo;
@@ -77,7 +78,12 @@ impl Curve {
     pub(super) fn time(&self, routed: f64, touched: f64) -> f64 {
         let compute = self.per_routed_row * (routed + touched * self.extra_rows);
         let memory = self.weights_per_expert * touched;
-        self.launch + self.blend.max(compute, memory) + self.traffic_per_routed_row * routed
+        self.launch + self.blend.max(compute, memory) + self.traffic(routed)
+    }
+
+    /// Time of gathering and scattering `routed` token-experts.
+    pub(super) fn traffic(&self, routed: f64) -> f64 {
+        self.traffic_per_routed_row * routed
     }
 }
 

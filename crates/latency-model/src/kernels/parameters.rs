@@ -1,14 +1,20 @@
 //! Parameters of the kernels of each accelerator, as data.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use foretoken_hwspec::{Generation, GpuSpec};
+use foretoken_hwspec::{Generation, GpuSpec, KvFormat, catalog};
 use serde::{Deserialize, Serialize};
 
+use super::curves::{
+    AllReduceCurve, DecodeAttentionCurve, ExpertCurve, GemmCurve, PrefillAttentionCurve,
+    SmallKernelCurve,
+};
+use super::derive::Ratios;
+use super::lineage::Lineage;
 use crate::arithmetic::KernelKind;
 use crate::error::LatencyError;
-use crate::number::{Amount, Blend, Share};
 use crate::provenance::{Band, Provenance};
 
 const BUILTIN: &str = include_str!("../../data/kernels.toml");
@@ -27,12 +33,18 @@ pub struct KernelParameters {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct GpuKernels {
-    /// The relative whose parameters, as shares of its own peaks, complete these.
-    pub like: Option<String>,
+    /// The relatives whose parameters complete these, the nearest first: their shares of peaks, and
+    /// their times as the datasheets of both let expect them. One name, or a list.
+    #[serde(with = "names", skip_serializing_if = "Vec::is_empty")]
+    pub like: Vec<String>,
     /// Matrix products by kind.
     pub gemm: BTreeMap<KernelKind, GemmCurve>,
     /// Attention of decodes.
     pub decode_attention: Option<DecodeAttentionCurve>,
+    /// Attention of decodes over an 8-bit cache, if it differs from the 16-bit one by more than bytes.
+    pub decode_attention_fp8: Option<DecodeAttentionCurve>,
+    /// Latent attention of decodes, if its kernel was measured.
+    pub latent_decode: Option<DecodeAttentionCurve>,
     /// Attention of prefill chunks.
     pub prefill_attention: Option<PrefillAttentionCurve>,
     /// Routed experts by kind.
@@ -43,233 +55,30 @@ pub struct GpuKernels {
     pub small_kernels: Option<SmallKernelCurve>,
 }
 
-/// A matrix product `m x k` by `k x n`:
-/// `launch + max_p(2 (m' + rows) (n + columns) (k + depth) / (compute P), bytes / (memory W))`
-/// with `m'` between `m` and `m` rounded up to whole tiles.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct GemmCurve {
-    /// Time of an infinitely small product.
-    pub launch_us: Amount,
-    /// Share of peak FLOP/s that a huge product reaches.
-    pub compute: Share,
-    /// Share of memory bandwidth that a huge weight matrix reaches.
-    pub memory: Share,
-    /// Rows that are computed besides the given ones.
-    pub rows: Amount,
-    /// Likewise, columns: stands for output tiles that do not fill the device.
-    pub columns: Amount,
-    /// Likewise, inner width: stands for filling the pipeline of a tile.
-    pub depth: Amount,
-    /// Rows of a tile.
-    pub tile: Amount,
-    /// How far rows are rounded up to tiles: 0 not at all, 1 wholly.
-    pub tiled: Amount,
-    /// Sharpness of the change from memory-bound to compute-bound.
-    pub blend: Blend,
-    /// What a benchmark that multiplies with the same weights again finds in the cache.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reuse: Option<Reuse>,
-    /// Where these numbers come from.
-    pub provenance: Provenance,
-}
+/// One name as a string, several as a list.
+mod names {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The last-level cache of an accelerator as a kernel sees it that comes back to the same bytes.
-///
-/// Benchmarks time a kernel on the same operands again and again; a model comes back to a layer's
-/// weights and caches only after all others, so that its steps never find them there.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Reuse {
-    /// Bytes that stay, in 2^20.
-    pub mebibytes: Amount,
-    /// How many times faster they move than those from memory: at least 1.
-    pub speed: Amount,
-}
-
-impl Reuse {
-    /// The part of the time from memory that `bytes` bytes take, used again and again: all that
-    /// fits stays, and nothing of what is half as large again.
-    pub(crate) fn factor(self, bytes: f64) -> f64 {
-        let capacity = self.mebibytes.get() * 1_048_576.0;
-        let kept = if capacity > 0.0 {
-            ((1.5 * capacity - bytes) / (0.5 * capacity)).clamp(0.0, 1.0)
-        } else {
-            0.0
-        };
-        1.0 - kept * (1.0 - 1.0 / self.speed.get().max(1.0))
+    #[derive(Serialize, Deserialize)]
+    #[serde(untagged, expecting = "a name or a list of names")]
+    enum Names {
+        One(String),
+        Several(Vec<String>),
     }
-}
 
-/// Attention of decodes:
-/// `launch + per sequence (granule tokens of cache + own bytes) + cached bytes / (memory W)`, the
-/// cached bytes costing `max_4(1, fill / (heads max(sequences, split)))` times that while the batch
-/// does not fill the device. Kernels that split long contexts over the device, or that bring the
-/// queries of a group together first, launch a further kernel for it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct DecodeAttentionCurve {
-    /// Time of an infinitely small kernel.
-    pub launch_us: Amount,
-    /// Share of memory bandwidth that long contexts reach.
-    pub memory: Share,
-    /// Share of 16-bit peak FLOP/s that latent attention reaches.
-    pub compute: Share,
-    /// Tokens of cache that a sequence costs besides its own.
-    pub granule: Amount,
-    /// Sequences times key/value heads that fill the device.
-    pub fill: Amount,
-    /// The same where every query head has its own key/value head, if it differs: kernels split the
-    /// contexts of groups only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fill_ungrouped: Option<Amount>,
-    /// Sequences that a smaller batch counts as, since the kernel splits its contexts.
-    pub split: Amount,
-    /// Time of combining the parts of split contexts: groups whose mean context is longer than
-    /// [`TILE`](Self::TILE).
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub combine_us: Amount,
-    /// Time of bringing the queries of groups together: with several sequences and several
-    /// key/value heads they do not lie so already.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub regroup_us: Amount,
-    /// How often the query and output bytes of a sequence are paid.
-    pub own: Amount,
-    /// What a benchmark that reads the same caches again finds nearer than in memory.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reuse: Option<Reuse>,
-    /// Where these numbers come from.
-    pub provenance: Provenance,
-}
+    pub(super) fn serialize<S: Serializer>(names: &[String], to: S) -> Result<S::Ok, S::Error> {
+        match names {
+            [one] => one.serialize(to),
+            several => several.serialize(to),
+        }
+    }
 
-impl DecodeAttentionCurve {
-    /// Tokens of context that a kernel reads at a time; it splits no shorter ones.
-    pub const TILE: u32 = 128;
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde hands over references"
-)]
-fn is_zero(amount: &Amount) -> bool {
-    amount.get() <= 0.0
-}
-
-/// Attention of prefill chunks:
-/// `launch + max_4(FLOPs / (compute P) + own bytes / (memory W) + past, serial (past + new))`. The
-/// FLOPs are those of `(new + rows)` queries by `(past + new / 2 + keys)` keys for each chunk; the
-/// past is read as a decode reads it; the last part is the loop of one tile of queries over all its
-/// keys, which is what a small chunk behind a long prefix waits for. Where a `blend` is given, FLOPs
-/// and bytes overlap.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct PrefillAttentionCurve {
-    /// Time of an infinitely small kernel.
-    pub launch_us: Amount,
-    /// Share of 16-bit peak FLOP/s that a long prompt reaches.
-    pub compute: Share,
-    /// Keys that each query is multiplied with beyond the causal ones.
-    pub keys: Amount,
-    /// Queries of each chunk beyond its own.
-    pub rows: Amount,
-    /// Time that one tile of queries spends on a key, in nanoseconds.
-    pub serial_ns: Amount,
-    /// Share of memory bandwidth at which queries, keys, values and outputs move.
-    pub memory: Share,
-    /// How often each tile of 128 queries reads its keys and values from memory.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub reread: Amount,
-    /// Sharpness of the change from moving to multiplying; if absent, they take turns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub blend: Option<Blend>,
-    /// The cache that queries, keys, values and outputs stay in while they are few. They come from
-    /// the kernel before, so that steps find them there too.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reuse: Option<Reuse>,
-    /// Where these numbers come from.
-    pub provenance: Provenance,
-}
-
-/// Routed experts of one layer:
-/// `launch + max_p(6 h (i + columns) (token-experts + rows touched) / (compute P),
-/// weights of the touched experts / (memory W)) + activations / (traffic W)`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct ExpertCurve {
-    /// Time of an infinitely small layer: routing, permutation, launches.
-    pub launch_us: Amount,
-    /// Share of peak FLOP/s that many tokens reach.
-    pub compute: Share,
-    /// Share of memory bandwidth at which expert weights stream.
-    pub memory: Share,
-    /// Rows computed besides the routed ones, for each touched expert.
-    pub rows: Amount,
-    /// Columns computed besides the inner width.
-    pub columns: Amount,
-    /// Share of memory bandwidth at which gathered and scattered activations move.
-    pub traffic: Share,
-    /// Sharpness of the change from memory-bound to compute-bound.
-    pub blend: Blend,
-    /// Shapes whose kernels are tuned, if any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tuned: Option<TunedExperts>,
-    /// Where these numbers come from.
-    pub provenance: Provenance,
-}
-
-/// Shapes of experts that the serving software has tuned kernels for: vLLM carries Triton settings
-/// for some models by accelerator, expert count and sharded width, and falls back to slow ones.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct TunedExperts {
-    /// Number of experts and inner width on one device.
-    pub shapes: Vec<[u32; 2]>,
-    /// Share of peak FLOP/s that many tokens reach.
-    pub compute: Share,
-    /// Rows computed besides the routed ones, for each touched expert.
-    pub rows: Amount,
-}
-
-/// All-reduce by group size.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct AllReduceCurve {
-    /// Group sizes in ascending order; a size between two takes the larger one's numbers.
-    pub groups: Vec<AllReduceGroup>,
-    /// Where these numbers come from.
-    pub provenance: Provenance,
-}
-
-/// All-reduce within a group of one size: the fastest of its algorithms.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct AllReduceGroup {
-    /// Devices in the group.
-    pub devices: u32,
-    /// Its algorithms: one-shot, two-shot, ring.
-    pub algorithms: Vec<AllReduceAlgorithm>,
-}
-
-/// One algorithm: `latency + bytes / (bandwidth L)`, with `L` the link's bandwidth in one direction.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct AllReduceAlgorithm {
-    /// Time of an empty message.
-    pub latency_us: Amount,
-    /// Share of the link's bandwidth at which the reduced bytes advance.
-    pub bandwidth: Share,
-}
-
-/// Small kernels: `launch + bytes / (memory W)` each.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct SmallKernelCurve {
-    /// Time of an infinitely small kernel.
-    pub launch_us: Amount,
-    /// Share of memory bandwidth that large ones reach.
-    pub memory: Share,
-    /// Where these numbers come from.
-    pub provenance: Provenance,
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+        Ok(match Names::deserialize(from)? {
+            Names::One(name) => vec![name],
+            Names::Several(names) => names,
+        })
+    }
 }
 
 impl KernelParameters {
@@ -300,16 +109,28 @@ impl KernelParameters {
     pub(crate) fn lineage(&self, gpu: &GpuSpec) -> Lineage<'_> {
         let listed = self.gpus.get_key_value(&gpu.name);
         let own = listed.is_some();
-        let mut next = listed
+        // Depth first: a relative's relatives come before the next relative.
+        let mut next: Vec<&String> = listed
             .map(|(name, _)| name)
-            .or_else(|| self.generations.get(&gpu.generation));
-        let mut entries: Vec<(&str, &GpuKernels)> = Vec::new();
-        while let Some((name, kernels)) = next.and_then(|name| self.gpus.get_key_value(name)) {
+            .or_else(|| self.generations.get(&gpu.generation))
+            .into_iter()
+            .collect();
+        let mut entries: Vec<(&str, Cow<'_, GpuKernels>)> = Vec::new();
+        while let Some(name) = next.pop() {
+            let Some((name, kernels)) = self.gpus.get_key_value(name) else {
+                continue;
+            };
             if entries.iter().any(|(seen, _)| seen == name) {
-                break;
+                continue;
             }
-            entries.push((name, kernels));
-            next = kernels.like.as_ref();
+            let mut adapted = Cow::Borrowed(kernels);
+            if *name != gpu.name
+                && let Ok(relative) = catalog::gpu(name)
+            {
+                Ratios::new(gpu, &relative).apply(adapted.to_mut());
+            }
+            entries.push((name, adapted));
+            next.extend(kernels.like.iter().rev());
         }
         Lineage {
             gpu: gpu.name.clone(),
@@ -323,8 +144,8 @@ impl KernelParameters {
     /// # Errors
     ///
     /// [`LatencyError::NoParameters`] if neither has one.
-    pub fn gemm(&self, gpu: &GpuSpec, kind: KernelKind) -> Result<&GemmCurve, LatencyError> {
-        self.lineage(gpu).kind("gemm", kind, |k| &k.gemm)
+    pub fn gemm(&self, gpu: &GpuSpec, kind: KernelKind) -> Result<GemmCurve, LatencyError> {
+        self.lineage(gpu).kind("gemm", kind, |k| &k.gemm).cloned()
     }
 
     /// Likewise, of the attention of decodes.
@@ -332,10 +153,24 @@ impl KernelParameters {
     /// # Errors
     ///
     /// As [`gemm`](Self::gemm).
-    pub fn decode_attention(&self, gpu: &GpuSpec) -> Result<&DecodeAttentionCurve, LatencyError> {
+    pub fn decode_attention(&self, gpu: &GpuSpec) -> Result<DecodeAttentionCurve, LatencyError> {
+        self.decode_attention_of(gpu, false, KvFormat::Auto)
+    }
+
+    /// The same over a cache in `format`, and of latent attention.
+    ///
+    /// # Errors
+    ///
+    /// As [`gemm`](Self::gemm).
+    pub fn decode_attention_of(
+        &self,
+        gpu: &GpuSpec,
+        latent: bool,
+        format: KvFormat,
+    ) -> Result<DecodeAttentionCurve, LatencyError> {
         let lineage = self.lineage(gpu);
-        let found = lineage.find("decode-attention", |k| k.decode_attention.as_ref());
-        found.map(|(curve, _)| curve)
+        let found = lineage.decode(latent, format);
+        found.map(|((curve, _), _)| curve.clone())
     }
 
     /// Likewise, of the attention of prefill chunks.
@@ -343,10 +178,10 @@ impl KernelParameters {
     /// # Errors
     ///
     /// As [`gemm`](Self::gemm).
-    pub fn prefill_attention(&self, gpu: &GpuSpec) -> Result<&PrefillAttentionCurve, LatencyError> {
+    pub fn prefill_attention(&self, gpu: &GpuSpec) -> Result<PrefillAttentionCurve, LatencyError> {
         let lineage = self.lineage(gpu);
         let found = lineage.find("prefill-attention", |k| k.prefill_attention.as_ref());
-        found.map(|(curve, _)| curve)
+        found.map(|(curve, _)| curve.clone())
     }
 
     /// Likewise, of routed experts.
@@ -354,8 +189,10 @@ impl KernelParameters {
     /// # Errors
     ///
     /// As [`gemm`](Self::gemm).
-    pub fn experts(&self, gpu: &GpuSpec, kind: KernelKind) -> Result<&ExpertCurve, LatencyError> {
-        self.lineage(gpu).kind("experts", kind, |k| &k.experts)
+    pub fn experts(&self, gpu: &GpuSpec, kind: KernelKind) -> Result<ExpertCurve, LatencyError> {
+        self.lineage(gpu)
+            .kind("experts", kind, |k| &k.experts)
+            .cloned()
     }
 
     /// Likewise, of all-reduces.
@@ -363,10 +200,10 @@ impl KernelParameters {
     /// # Errors
     ///
     /// As [`gemm`](Self::gemm).
-    pub fn all_reduce(&self, gpu: &GpuSpec) -> Result<&AllReduceCurve, LatencyError> {
+    pub fn all_reduce(&self, gpu: &GpuSpec) -> Result<AllReduceCurve, LatencyError> {
         let lineage = self.lineage(gpu);
-        let found = lineage.find("all-reduce", |k| k.all_reduce.as_ref());
-        found.map(|(curve, _)| curve)
+        let found = lineage.all_reduce(gpu);
+        found.map(|(curve, _)| curve.clone())
     }
 
     /// Where the parameters of `gpu` come from, block by block; those of 16-bit kernels for blocks
@@ -395,7 +232,10 @@ impl KernelParameters {
             seen("experts", |k| {
                 Some(&k.experts.get(&KernelKind::Bf16)?.provenance)
             }),
-            seen("all-reduce", |k| Some(&k.all_reduce.as_ref()?.provenance)),
+            lineage.all_reduce(gpu).map(|(curve, at)| {
+                let provenance = lineage.provenance((&curve.provenance, at));
+                ("all-reduce", provenance)
+            }),
             seen("small-kernels", |k| {
                 Some(&k.small_kernels.as_ref()?.provenance)
             }),
@@ -421,102 +261,6 @@ impl KernelParameters {
     }
 }
 
-/// The accelerators whose parameters apply to one, the nearest first.
-#[derive(Debug)]
-pub(crate) struct Lineage<'a> {
-    gpu: String,
-    /// Whether the first entry is the accelerator itself.
-    own: bool,
-    entries: Vec<(&'a str, &'a GpuKernels)>,
-}
-
-/// A block of parameters and the place in the lineage where it was found.
-pub(crate) type Found<'a, T> = (&'a T, usize);
-
-impl<'a> Lineage<'a> {
-    /// The nearest block.
-    pub(crate) fn find<T>(
-        &self,
-        block: &'static str,
-        of: impl Fn(&'a GpuKernels) -> Option<&'a T>,
-    ) -> Result<Found<'a, T>, LatencyError> {
-        self.search(of).ok_or_else(|| LatencyError::NoParameters {
-            gpu: self.gpu.clone(),
-            block,
-            path: self
-                .entries
-                .iter()
-                .map(|(name, _)| *name)
-                .collect::<Vec<_>>()
-                .join(" -> "),
-        })
-    }
-
-    fn search<T>(&self, of: impl Fn(&'a GpuKernels) -> Option<&'a T>) -> Option<Found<'a, T>> {
-        self.entries
-            .iter()
-            .enumerate()
-            .find_map(|(generation, (_, kernels))| Some((of(kernels)?, generation)))
-    }
-
-    /// The nearest curve for `kind`, else for the kinds that resemble it.
-    pub(crate) fn kind<T>(
-        &self,
-        block: &'static str,
-        kind: KernelKind,
-        of: impl Fn(&'a GpuKernels) -> &'a BTreeMap<KernelKind, T>,
-    ) -> Result<&'a T, LatencyError> {
-        self.nearest_kind(block, kind, |kernels, kind| of(kernels).get(&kind))
-            .map(|((curve, _), _)| curve)
-    }
-
-    /// The same, with the kind that it is for.
-    pub(crate) fn nearest_kind<T>(
-        &self,
-        block: &'static str,
-        kind: KernelKind,
-        of: impl Fn(&'a GpuKernels, KernelKind) -> Option<&'a T>,
-    ) -> Result<(Found<'a, T>, KernelKind), LatencyError> {
-        let stand_ins: &[KernelKind] = match kind {
-            KernelKind::Fp8Block => &[KernelKind::Fp8Block, KernelKind::Fp8],
-            KernelKind::Fp8Channel => &[KernelKind::Fp8Channel, KernelKind::Fp8],
-            KernelKind::Fp8 => &[KernelKind::Fp8, KernelKind::Fp8Block],
-            KernelKind::Int8 => &[KernelKind::Int8, KernelKind::Fp8],
-            KernelKind::Bf16 => &[],
-            KernelKind::WeightOnly => &[KernelKind::WeightOnly],
-            KernelKind::Fp4 => &[KernelKind::Fp4],
-        };
-        for &kind in stand_ins {
-            if let Some(found) = self.search(|kernels| of(kernels, kind)) {
-                return Ok((found, kind));
-            }
-        }
-        self.find(block, |kernels| of(kernels, KernelKind::Bf16))
-            .map(|found| (found, KernelKind::Bf16))
-    }
-
-    /// The accelerators, the nearest first.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &'a str> {
-        self.entries.iter().map(|(name, _)| *name)
-    }
-
-    /// The accelerator at a place of the lineage.
-    pub(crate) fn name(&self, generation: usize) -> &'a str {
-        self.entries[generation].0
-    }
-
-    /// The provenance of a block as seen from the accelerator: a relative's fit is derived.
-    pub(crate) fn provenance(&self, (own, generation): Found<'a, Provenance>) -> Provenance {
-        match own {
-            _ if self.own && generation == 0 => own.clone(),
-            Provenance::Datasheet {} => Provenance::Datasheet {},
-            _ => Provenance::Derived {
-                from: self.entries[generation].0.to_owned(),
-            },
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use foretoken_hwspec::catalog;
@@ -526,10 +270,7 @@ mod tests {
     #[test]
     fn the_built_in_parameters_are_valid_and_every_relative_is_listed() {
         let parameters = KernelParameters::from_toml_str(BUILTIN).expect("valid");
-        let relatives = parameters
-            .gpus
-            .values()
-            .filter_map(|kernels| kernels.like.as_ref());
+        let relatives = parameters.gpus.values().flat_map(|kernels| &kernels.like);
         for name in relatives.chain(parameters.generations.values()) {
             assert!(parameters.gpus.contains_key(name), "{name}");
         }

@@ -6,7 +6,8 @@ use std::sync::OnceLock;
 use foretoken_hwspec::{GpuSpec, KvFormat, WeightFormat, catalog};
 use serde::Deserialize;
 
-use super::parameters::{GpuKernels, Lineage};
+use super::lineage::Lineage;
+use super::parameters::GpuKernels;
 use crate::arithmetic::{Arithmetic, KernelKind};
 use crate::confidence::{Confidence, Doubt, Extent};
 use crate::error::LatencyError;
@@ -48,6 +49,8 @@ struct Survey<'a> {
     formats: Vec<Doubt>,
     derived: BTreeMap<String, Vec<String>>,
     datasheet: Vec<String>,
+    /// Whether a 16-bit curve stands in for one of an 8-bit cache.
+    narrow_cache: bool,
     band: Band,
 }
 
@@ -65,15 +68,14 @@ impl Sources {
             formats: Vec::new(),
             derived: BTreeMap::new(),
             datasheet: Vec::new(),
+            narrow_cache: false,
             band: Band::EXACT,
         };
         let layers = shard.layers.iter().flat_map(|layer| &layer.matmuls);
         for matmul in layers.chain([&shard.head]) {
             survey.kind("gemm", matmul.part, matmul.format)?;
         }
-        survey.block("decode-attention", Part::DecodeAttention, |k| {
-            Some(&k.decode_attention.as_ref()?.provenance)
-        })?;
+        survey.decode(shard, kv)?;
         survey.block("prefill-attention", Part::PrefillAttention, |k| {
             Some(&k.prefill_attention.as_ref()?.provenance)
         })?;
@@ -81,15 +83,15 @@ impl Sources {
             survey.kind("experts", Part::Experts, experts.format)?;
         }
         if shard.degree > 1 {
-            survey.block("all-reduce", Part::AllReduce, |k| {
-                Some(&k.all_reduce.as_ref()?.provenance)
-            })?;
+            let (curve, at) = lineage.all_reduce(gpu)?;
+            let provenance = lineage.provenance((&curve.provenance, at));
+            survey.add(Part::AllReduce, "all-reduce", at, provenance);
         }
         survey.small_kernels()?;
         let reach = lineage
             .names()
             .find_map(|name| Coverage::builtin().gpus.get(name).copied());
-        Ok(survey.finish(kv, reach))
+        Ok(survey.finish(reach))
     }
 
     /// The term with its source.
@@ -137,6 +139,16 @@ impl<'a> Survey<'a> {
     ) -> Result<(), LatencyError> {
         let found = self.lineage.find(block, of)?;
         self.add(part, block, found.1, self.lineage.provenance(found));
+        Ok(())
+    }
+
+    /// The attention of decodes.
+    fn decode(&mut self, shard: &Shard, kv: KvFormat) -> Result<(), LatencyError> {
+        let latent = shard.layers.iter().any(|layer| layer.attention.latent);
+        let ((curve, at), block) = self.lineage.decode(latent, kv)?;
+        let provenance = self.lineage.provenance((&curve.provenance, at));
+        self.narrow_cache = kv != KvFormat::Auto && block == "decode-attention";
+        self.add(Part::DecodeAttention, block, at, provenance);
         Ok(())
     }
 
@@ -221,7 +233,7 @@ impl<'a> Survey<'a> {
         Ok(())
     }
 
-    fn finish(self, kv: KvFormat, reach: Option<Extent>) -> Sources {
+    fn finish(self, reach: Option<Extent>) -> Sources {
         let gpu = || self.gpu.name.clone();
         let mut doubts = Vec::new();
         if !self.datasheet.is_empty() {
@@ -243,7 +255,7 @@ impl<'a> Survey<'a> {
             });
         }
         doubts.extend(self.formats);
-        if kv != KvFormat::Auto {
+        if self.narrow_cache {
             doubts.push(Doubt::Cache { gpu: gpu() });
         }
         Sources {

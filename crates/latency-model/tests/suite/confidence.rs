@@ -77,7 +77,10 @@ fn an_unmeasured_format_names_what_stands_in() {
         Level::Reduced,
         &["experts.weight-only", "experts.bf16 stands in"],
     );
-    let cache = physics(LLAMA, "H100-SXM-80GB", KvFormat::Fp8, None);
+    // Hopper's kernels for an 8-bit cache were measured, Ampere's were not.
+    let measured = physics(LLAMA, "H100-SXM-80GB", KvFormat::Fp8, None);
+    doubts(&measured.confidence(&Extent::default()), Level::Full, &[]);
+    let cache = physics(LLAMA, "A100-SXM-80GB", KvFormat::Fp8, None);
     doubts(
         &cache.confidence(&Extent::default()),
         Level::Reduced,

@@ -118,18 +118,23 @@ fn a_window_caps_what_a_layer_reads() {
 }
 
 #[test]
-fn an_eight_bit_cache_is_read_in_half_the_time() {
+fn an_eight_bit_cache_is_read_in_half_the_time_if_its_kernel_is_as_good() {
     let llama = model("meta-llama/Llama-3.1-8B-Instruct");
-    let growth = |kv| {
+    let growth = |name: &str, kv| {
         let attention = |context: u64| {
             let shape = StepShape::decode(64, 64 * context);
-            let explanation = explain(&llama, &gpu("H100-SXM-80GB"), 1, kv, &shape);
+            let explanation = explain(&llama, &gpu(name), 1, kv, &shape);
             micros(&explanation, "attention (decode)")
         };
         attention(20_000) - attention(10_000)
     };
-    let ratio = growth(KvFormat::Fp8) / growth(KvFormat::Auto);
-    assert!((ratio - 0.5).abs() < 0.01, "{ratio}");
+    let ratio = |name| growth(name, KvFormat::Fp8) / growth(name, KvFormat::Auto);
+    // Not measured: the same share of the bandwidth.
+    let ampere = ratio("A100-SXM-80GB");
+    assert!((ampere - 0.5).abs() < 0.01, "{ampere}");
+    // Measured: FlashAttention 3 loses a part of the gain.
+    let hopper = ratio("H100-SXM-80GB");
+    assert!((0.5..0.95).contains(&hopper), "{hopper}");
 }
 
 #[test]
