@@ -13,6 +13,7 @@ mod lineage;
 mod moe;
 mod overhead;
 mod parameters;
+mod sampling;
 mod sources;
 
 use foretoken_hwspec::{GpuSpec, KvFormat, ModelSpec, TensorParallel};
@@ -30,6 +31,7 @@ use self::collective::AllReduce;
 use self::gemm::Linear;
 use self::moe::Experts;
 pub(crate) use self::moe::Routing;
+use self::sampling::Sampler;
 use self::sources::Sources;
 use crate::LatencyModel;
 use crate::confidence::{Confidence, Extent};
@@ -60,10 +62,7 @@ pub struct KernelPhysics {
     hidden_bytes: f64,
     /// Bytes of one sequence's logits on all devices.
     logit_bytes: f64,
-    /// Nanoseconds of sampling at all, and for each sequence: passes over its logits.
-    sampling: f64,
-    per_sample: f64,
-    ideal_per_sample: f64,
+    sampler: Sampler,
     overheads: StepOverheads,
     host: HostCosts,
     sources: Sources,
@@ -146,8 +145,6 @@ impl KernelPhysics {
         let groups = groups.collect::<Result<_, LatencyError>>()?;
         // The sampler reads all devices' logits in 32 bits.
         let logits = shard.vocabulary * f64::from(shard.degree);
-        let passes = runtime.step.passes(model.sampling);
-        let passes = 8.0 * logits * passes;
         Ok(Self {
             groups,
             head: Linear::new(&shard.head, gpu, &lineage)?,
@@ -156,9 +153,7 @@ impl KernelPhysics {
             reductions: 2 * shard.depth() + 1,
             hidden_bytes: 2.0 * shard.hidden,
             logit_bytes: 2.0 * logits,
-            sampling: runtime.step.sampling(model.sampling, logits),
-            per_sample: passes / small_bandwidth,
-            ideal_per_sample: passes / peaks.bandwidth,
+            sampler: Sampler::new(model.sampling, logits, gpu, small.memory, &runtime.step),
             overheads: runtime.step,
             host: runtime.host,
             sources: Sources::new(&shard, gpu, kv, &lineage)?,
@@ -211,12 +206,7 @@ impl KernelPhysics {
         self.head.visit(u64::from(rows), 1, sink);
         self.all_reduce
             .visit_gather(self.logit_bytes * samples, sink);
-        let ideal = Ideal {
-            compute: 0.0,
-            memory: self.ideal_per_sample * samples,
-        };
-        let sampling = self.sampling + self.per_sample * samples;
-        sink.add(Part::Sampling, fine(sampling), ideal, 1);
+        self.sampler.visit(samples, sink);
     }
 
     /// The terms that depend on the sequences.

@@ -112,13 +112,22 @@ impl StepOverheads {
             + if_so(sampling.repetition_penalty, self.penalty_passes)
     }
 
-    /// What sampling takes whatever the number of sequences, in nanoseconds.
-    pub(super) fn sampling(&self, sampling: Sampling, vocabulary: f64) -> f64 {
-        let if_so = |is: bool, time: f64| if is { time } else { 0.0 };
-        if_so(
-            sampling.truncation,
-            self.truncation_scan_ns.get() * vocabulary,
-        ) + if_so(sampling.repetition_penalty, self.penalty_us.get() * 1e3)
+    /// Nanoseconds for each entry of the vocabulary, whatever the number of sequences.
+    pub(super) fn scan(&self, sampling: Sampling) -> f64 {
+        if sampling.truncation {
+            self.truncation_scan_ns.get()
+        } else {
+            0.0
+        }
+    }
+
+    /// Nanoseconds for any step that samples.
+    pub(super) fn penalty(&self, sampling: Sampling) -> f64 {
+        if sampling.repetition_penalty {
+            self.penalty_us.get() * 1e3
+        } else {
+            0.0
+        }
     }
 
     /// How long the host is busy launching the step.
