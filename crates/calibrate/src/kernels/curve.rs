@@ -328,17 +328,7 @@ impl Form {
                 devices, limited, ..
             } => Curve::AllReduce(AllReduceGroup {
                 devices: *devices,
-                algorithms: v
-                    .chunks_exact(2)
-                    .enumerate()
-                    .map(|(at, v)| AllReduceAlgorithm {
-                        latency_us: amount(v[0]),
-                        bandwidth: share(v[1]),
-                        // The last one takes what is too large for the others.
-                        below_mebibytes: (*limited && 2 * (at + 1) < self.len())
-                            .then(|| amount(OWN_BUFFER)),
-                    })
-                    .collect(),
+                algorithms: algorithms(v, *limited),
             }),
         }
     }
@@ -486,6 +476,17 @@ impl Curve {
         };
         Some(time.as_micros_f64())
     }
+}
+
+/// All-reduces by latency and bandwidth; with small buffers but for the last one if `limited`.
+fn algorithms(v: &[f64], limited: bool) -> Vec<AllReduceAlgorithm> {
+    let last = v.len() / 2 - 1;
+    let one = |(at, v): (usize, &[f64])| AllReduceAlgorithm {
+        latency_us: amount(v[0]),
+        bandwidth: share(v[1]),
+        below_mebibytes: (limited && at < last).then(|| amount(OWN_BUFFER)),
+    };
+    v.chunks_exact(2).enumerate().map(one).collect()
 }
 
 fn share(value: f64) -> Share {

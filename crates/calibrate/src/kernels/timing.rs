@@ -88,10 +88,10 @@ pub enum Kernel {
 
 impl Kernel {
     /// Whether all tokens of a benchmark of divided experts go to those of the timed device, as the
-    /// times of these formats tell: 32 devices are as slow there as 8.
+    /// times of these formats tell: 32 devices are as slow there as 8. With 4 they divide the tokens.
     pub(crate) fn tokens_stay(&self) -> bool {
         let narrow = |format| matches!(format, WeightFormat::Fp8Block | WeightFormat::Nvfp4);
-        matches!(self, Self::Experts { layer, devices, .. } if *devices > 1 && narrow(layer.format))
+        matches!(self, Self::Experts { layer, devices, .. } if *devices >= 8 && narrow(layer.format))
     }
 
     /// Experts that the tokens of a benchmark of experts touch; `None` if they are balanced, or of

@@ -71,10 +71,9 @@ impl<'a> Lineage<'a> {
         of: impl Fn(&'s GpuKernels, KernelKind) -> Option<&'s T>,
     ) -> Result<(Found<'s, T>, KernelKind), LatencyError> {
         let stand_ins: &[KernelKind] = match kind {
-            KernelKind::Fp8Block | KernelKind::Fp8Channel => &[KernelKind::Fp8],
+            KernelKind::Fp8Block | KernelKind::Fp8Channel | KernelKind::Int8 => &[KernelKind::Fp8],
             KernelKind::Fp8 => &[KernelKind::Fp8Block],
-            KernelKind::Int8 => &[KernelKind::Fp8],
-            KernelKind::Fp4 => &[KernelKind::Fp8Block, KernelKind::Fp8],
+            KernelKind::Fp4 => &[KernelKind::Fp8, KernelKind::Fp8Block],
             KernelKind::Bf16 | KernelKind::WeightOnly => &[],
         };
         // A neighbouring kind of the same accelerator is nearer than the same kind of a relative.

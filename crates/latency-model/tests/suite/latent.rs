@@ -91,7 +91,7 @@ fn latent_decodes_are_near_what_was_measured() {
     for gpu in GPUS {
         for format in [KvFormat::Auto, KvFormat::Fp8] {
             let (median, p90, _) = errors(&rows, gpu, |row| row.decode && row.format == format);
-            assert!(median < 0.15 && p90 < 0.4, "{gpu}: {median:.3} {p90:.3}");
+            assert!(median < 0.2 && p90 < 0.4, "{gpu}: {median:.3} {p90:.3}");
         }
     }
 }
