@@ -13,7 +13,7 @@ use crate::progress::Log;
 /// What moving a parameter through its whole range from its guess adds to the loss: about what the
 /// grain of a simulation adds. Of candidates that explain the experiments equally well, the one that
 /// is nearest to the guesses is taken.
-const NEARNESS: f64 = 2e-3;
+const NEARNESS: f64 = 5e-3;
 
 /// How long to search, from which seed, with which log.
 #[derive(Debug, Clone)]
