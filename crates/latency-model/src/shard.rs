@@ -238,7 +238,9 @@ fn grouped_attention(
         Span::Sliding(window) | Span::Chunked(window) => Some(u64::from(window)),
         _ => None,
     };
-    let shard = AttentionShard::grouped(queries, keys, head, kv, window);
+    let mut shard = AttentionShard::grouped(queries, keys, head, kv, window);
+    // Heads that are copied to several devices stay those of a group.
+    shard.grouped = attention.query_heads > attention.kv_heads;
     (matmuls, shard, qkv_width)
 }
 

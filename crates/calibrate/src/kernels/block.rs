@@ -120,6 +120,10 @@ pub(super) fn install(parameters: &mut KernelParameters, fitted: &FittedBlock) {
         }
         (block, Curve::Decode(mut curve)) => {
             curve.provenance = provenance;
+            if block == Block::NarrowDecode {
+                // All tables of 8-bit caches are of groups.
+                curve.fill_ungrouped = None;
+            }
             let place = match block {
                 Block::NarrowDecode => &mut kernels.decode_attention_fp8,
                 Block::LatentDecode => &mut kernels.latent_decode,

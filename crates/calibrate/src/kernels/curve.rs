@@ -50,7 +50,6 @@ pub(crate) enum Form {
     AllReduce {
         devices: u32,
         algorithms: usize,
-        limited: bool,
     },
 }
 
@@ -62,9 +61,6 @@ const REUSE: [Range; 2] = [
     ("reuse-mebibytes", 4.0, 256.0, 50.0, "MiB"),
     ("reuse-speed", 1.0, 6.0, 1.5, ""),
 ];
-
-/// The buffers of vLLM's own all-reduce, its first algorithm, hold messages below this, in 2^20 bytes.
-const OWN_BUFFER: f64 = 8.0;
 
 impl Form {
     /// The forms that are tried for a block, the simplest first.
@@ -101,7 +97,6 @@ impl Form {
                 .map(|algorithms| Self::AllReduce {
                     devices: *devices,
                     algorithms,
-                    limited: false,
                 })
                 .to_vec(),
         }
@@ -116,13 +111,6 @@ impl Form {
                     blend,
                     vector,
                     reuse,
-                })
-                .to_vec(),
-            Self::AllReduce { devices, .. } => [2, 3]
-                .map(|algorithms| Self::AllReduce {
-                    devices,
-                    algorithms,
-                    limited: true,
                 })
                 .to_vec(),
             _ => Vec::new(),
@@ -324,11 +312,9 @@ impl Form {
                 }),
                 provenance,
             }),
-            Self::AllReduce {
-                devices, limited, ..
-            } => Curve::AllReduce(AllReduceGroup {
+            Self::AllReduce { devices, .. } => Curve::AllReduce(AllReduceGroup {
                 devices: *devices,
-                algorithms: algorithms(v, *limited),
+                algorithms: algorithms(v),
             }),
         }
     }
@@ -478,15 +464,15 @@ impl Curve {
     }
 }
 
-/// All-reduces by latency and bandwidth; with small buffers but for the last one if `limited`.
-fn algorithms(v: &[f64], limited: bool) -> Vec<AllReduceAlgorithm> {
-    let last = v.len() / 2 - 1;
-    let one = |(at, v): (usize, &[f64])| AllReduceAlgorithm {
+/// All-reduces by latency and bandwidth.
+fn algorithms(v: &[f64]) -> Vec<AllReduceAlgorithm> {
+    let one = |v: &[f64]| AllReduceAlgorithm {
         latency_us: amount(v[0]),
         bandwidth: share(v[1]),
-        below_mebibytes: (limited && at < last).then(|| amount(OWN_BUFFER)),
+        // A limit would make a prompt cheaper in two chunks than whole.
+        below_mebibytes: None,
     };
-    v.chunks_exact(2).enumerate().map(one).collect()
+    v.chunks_exact(2).map(one).collect()
 }
 
 fn share(value: f64) -> Share {
