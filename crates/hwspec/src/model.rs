@@ -53,7 +53,7 @@ pub struct VisionEncoder {
 /// It matters to the time of a step. The default, greedy or from the whole distribution, is what is
 /// assumed where nothing is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", default)]
+#[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Sampling {
     /// Truncated by `top_k` or `top_p`: the whole vocabulary of every sequence is sorted.

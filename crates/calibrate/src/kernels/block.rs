@@ -140,7 +140,7 @@ pub(super) fn install(parameters: &mut KernelParameters, fitted: &FittedBlock) {
             kernels.experts.insert(kind, curve);
         }
         (_, Curve::AllReduce(group)) => install_group(kernels, group, provenance),
-        _ => {}
+        (block, _) => unreachable!("{block:?} was fitted with the curve of another class"),
     }
 }
 

@@ -470,7 +470,6 @@ fn algorithms(v: &[f64]) -> Vec<AllReduceAlgorithm> {
         latency_us: amount(v[0]),
         bandwidth: share(v[1]),
         // A limit would make a prompt cheaper in two chunks than whole.
-        below_mebibytes: None,
     };
     v.chunks_exact(2).map(one).collect()
 }

@@ -11,7 +11,7 @@ use foretoken::latency_model::number::{Amount, Blend};
 
 const HEAD: &str = "\
 # Kernel parameters by accelerator. Times in microseconds (`-us`), shares of datasheet peaks without a
-# unit. Forms and meanings: crates/latency-model/src/kernels/parameters.rs. Kernel times behind the
+# unit. Forms and meanings: crates/latency-model/src/kernels/curves.rs. Kernel times behind the
 # fits are CUDA-graph replays without gaps between kernels; gaps are in runtime.toml.
 # Errors are absolute and relative, on a fifth of the measurements that the fit did not see.
 # Written by `foretoken fit kernels`.
@@ -218,10 +218,7 @@ fn all_reduce(curve: &AllReduceCurve) -> Lines {
             .map(|algorithm| {
                 let latency = number(algorithm.latency_us.get());
                 let bandwidth = number(algorithm.bandwidth.get());
-                let below = algorithm.below_mebibytes.map_or(String::new(), |below| {
-                    format!(", below-mebibytes = {}", number(below.get()))
-                });
-                format!("{{ latency-us = {latency}, bandwidth = {bandwidth}{below} }}")
+                format!("{{ latency-us = {latency}, bandwidth = {bandwidth} }}")
             })
             .collect();
         let _ = writeln!(

@@ -48,7 +48,8 @@ const MANY_TOKENS: u32 = 1_024;
 pub struct Settings {
     /// Seed of the searches.
     pub seed: u64,
-    /// Candidates for each form of a block.
+    /// Candidates for each form of a block; 0 leaves all curves that there are, and only measures
+    /// their errors.
     pub evaluations: usize,
     /// Only this accelerator, by its catalog name.
     pub gpu: Option<String>,
@@ -199,6 +200,50 @@ fn fit_block(
     let (held_out, train): (Vec<&Timing>, Vec<&Timing>) =
         task.rows.iter().copied().partition(|row| row.is_held_out());
     let own = own_curve(base, gpu, task.block);
+    let before = own.is_some().then(|| {
+        let predicted = held_out.iter().filter_map(|row| {
+            Some((predict(&row.kernel, gpu, base).ok()? / row.micros - 1.0).abs())
+        });
+        spread(predicted.collect())
+    });
+    let (curve, kept) = match own {
+        Some(own) if settings.evaluations == 0 => (own, true),
+        own => best_curve(task, &train, own, base, settings)?,
+    };
+    let (median_error, p90_error) = spread(errors(&curve, &held_out, gpu, cache));
+    let kind = match task.block {
+        Block::Gemm(kind) | Block::Experts(kind) => kind.name().to_owned(),
+        Block::AllReduce(devices) => devices.to_string(),
+        Block::NarrowDecode => "fp8".to_owned(),
+        _ => String::new(),
+    };
+    Ok(FittedBlock {
+        gpu: gpu.name.clone(),
+        class: task.rows[0].kernel.class(),
+        kind,
+        software: task.software.clone(),
+        rows: task.rows.len(),
+        median_error,
+        p90_error,
+        before,
+        kept,
+        block: task.block,
+        curve,
+    })
+}
+
+/// The best curve for the rows `train` of a task, and whether that is still the present one, `own`.
+fn best_curve(
+    task: &Task<'_>,
+    train: &[&Timing],
+    own: Option<Curve>,
+    base: &KernelParameters,
+    settings: &Settings,
+) -> Result<(Curve, bool), CalibrateError> {
+    let gpu = &task.gpu;
+    let cache = base
+        .decode_attention(gpu)
+        .map_or(Share::ONE, |curve| curve.memory);
     let start = own.clone().or_else(|| near_curve(base, gpu, task.block));
     let tuned = match &own {
         Some(Curve::Experts(curve)) => curve.tuned.as_ref().map(|tuned| tuned.shapes.clone()),
@@ -207,12 +252,11 @@ fn fit_block(
     let first = &task.rows[0].kernel;
     let rows = train.len().max(1) as f64;
     // What there is stays unless another is better by more than the luck of these rows.
-    let has_own = own.is_some();
     let luck = 0.02 + 1.0 / rows;
     // Few rows have several least losses, and cost little.
     let restarts = if train.len() <= FEW_ROWS { RESTARTS } else { 1 };
     let search = |form: &Form, start: Option<&Curve>, width: f64, evaluations: usize| {
-        let objective = |values: &[f64]| Ok(loss(&form.curve(values), &train, gpu, cache));
+        let objective = |values: &[f64]| Ok(loss(&form.curve(values), train, gpu, cache));
         let space = form.space(start)?;
         let mut best: Option<(f64, Curve)> = None;
         for restart in 0..restarts {
@@ -254,7 +298,7 @@ fn fit_block(
     if let Some((_, curve, Form::Experts { blend, tuned })) = &best
         && tuned.is_empty()
     {
-        let (blend, tuned) = (*blend, faster_shapes(curve, &train, gpu, cache));
+        let (blend, tuned) = (*blend, faster_shapes(curve, train, gpu, cache));
         extended.extend((!tuned.is_empty()).then_some(Form::Experts { blend, tuned }));
     }
     let near = best.as_ref().map(|(_, curve, _)| curve.clone());
@@ -264,34 +308,9 @@ fn fit_block(
     let (_, near, form) = best.expect("there is a form for every kernel");
     let (refined, found) = search(&form, Some(&near), 0.05, REFINEMENT * settings.evaluations)?;
     let kept =
-        own.filter(|own| libm::log(loss(own, &train, gpu, cache)) - luck <= refined + price(&form));
-    let curve = kept.as_ref().unwrap_or(&found);
-    let (median_error, p90_error) = spread(errors(curve, &held_out, gpu, cache));
-    let before = has_own.then(|| {
-        let predicted = held_out.iter().filter_map(|row| {
-            Some((predict(&row.kernel, gpu, base).ok()? / row.micros - 1.0).abs())
-        });
-        spread(predicted.collect())
-    });
-    let kind = match task.block {
-        Block::Gemm(kind) | Block::Experts(kind) => kind.name().to_owned(),
-        Block::AllReduce(devices) => devices.to_string(),
-        Block::NarrowDecode => "fp8".to_owned(),
-        _ => String::new(),
-    };
-    Ok(FittedBlock {
-        gpu: gpu.name.clone(),
-        class: first.class(),
-        kind,
-        software: task.software.clone(),
-        rows: task.rows.len(),
-        median_error,
-        p90_error,
-        before,
-        kept: kept.is_some(),
-        block: task.block,
-        curve: found,
-    })
+        own.filter(|own| libm::log(loss(own, train, gpu, cache)) - luck <= refined + price(&form));
+    let is_kept = kept.is_some();
+    Ok((kept.unwrap_or(found), is_kept))
 }
 
 fn errors(curve: &Curve, rows: &[&Timing], gpu: &GpuSpec, cache: Share) -> Vec<f64> {

@@ -58,8 +58,8 @@ pub enum LeftOut {
     /// Experts divided among devices under skewed routing: the load of the timed device is unknown.
     #[error("skewed routing to divided experts: the load of the device is unknown")]
     SkewedShare,
-    /// Latent decodes of `TensorRT-LLM` on devices before Hopper: one thread block reads a whole
-    /// context there, which no serving software does.
+    /// Latent decodes on A100 and L40S: those tables are of `TensorRT-LLM`, whose thread blocks read
+    /// a whole context each there, which no serving software does.
     #[error("latent decodes by a kernel that does not split contexts")]
     UnsplitLatent,
     /// A prompt beyond its sliding window.

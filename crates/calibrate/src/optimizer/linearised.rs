@@ -28,7 +28,7 @@ pub trait Residuals: Sync {
     /// Whatever makes the whole search pointless.
     fn residuals(&self, values: &[f64]) -> Result<Vec<f64>, CalibrateError>;
 
-    /// The loss of such residuals; any function, cheap.
+    /// The loss of such residuals, at least 0; any such function, cheap.
     fn loss(&self, residuals: &[f64]) -> f64;
 }
 
@@ -105,7 +105,8 @@ pub fn linearised(
             None => run.slopes(&here)?,
         };
         let (next, promised) = run.least_promised(&known, &here, radius, seed)?;
-        if promised > here.loss * (1.0 - LEAST_GAIN) {
+        let gains = promised < here.loss * (1.0 - LEAST_GAIN);
+        if !gains {
             if known.fresh {
                 break;
             }
@@ -116,7 +117,6 @@ pub fn linearised(
         }
         let there = run.point(&next)?;
         let kept = (here.loss - there.loss) / (here.loss - promised);
-        known.correct(&here, &there);
         if kept > 0.75 {
             radius = (radius * 1.5).min(RADIUS);
         } else if kept < 0.25 {
@@ -124,10 +124,14 @@ pub fn linearised(
         }
         if kept > 0.0 {
             run.progress.tell(there.loss);
+            known.correct(&here, &there);
             here = there;
+            // Slopes that promised too much are measured again.
+            slopes = (kept > 0.25).then_some(known);
+        } else {
+            // Those that were measured here cannot be better than they are.
+            slopes = known.fresh.then_some(known);
         }
-        // Slopes that promised too much are measured again.
-        slopes = (kept > 0.25).then_some(known);
     }
     run.progress.finish();
     Ok(Best {
@@ -214,8 +218,17 @@ impl<'a> Run<'a> {
             .collect();
         let column = |(index, there): (usize, Point)| {
             let step = there.shares[index] - here.shares[index];
-            let pairs = there.residuals.iter().zip(&here.residuals);
-            pairs.map(|(there, here)| (there - here) / step).collect()
+            let slope = |(there, here): (&f64, &f64)| {
+                let slope = (there - here) / step;
+                // Nothing is known of what could not be evaluated, nor of a step that was rounded away.
+                if slope.is_finite() { slope } else { 0.0 }
+            };
+            there
+                .residuals
+                .iter()
+                .zip(&here.residuals)
+                .map(slope)
+                .collect()
         };
         let points = self.points(&beside)?;
         Ok(Slopes {
@@ -286,6 +299,47 @@ mod tests {
         let space = Space::new(vec![free, bounded]).expect("two parameters");
         let best = linearised(&space, &Curve, 1, &Search::new(60)).expect("enough");
         assert!((best.values[1] - 2.5).abs() < 1e-6, "{best:?}");
+    }
+
+    #[test]
+    fn a_start_that_is_right_and_the_least_budget_are_enough() {
+        let right = space().starting_at(&[2.0, 3.0]).expect("two numbers");
+        let best = linearised(&right, &Curve, 1, &Search::new(60)).expect("enough");
+        assert_eq!((best.values, best.evaluations), (vec![2.0, 3.0], 3));
+        let start = Curve.loss(&Curve.residuals(&[8.0, 8.0]).expect("any"));
+        let best = linearised(&space(), &Curve, 1, &Search::new(4)).expect("enough");
+        assert!(best.loss < start && best.evaluations == 4, "{best:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_evaluated_is_gone_around() {
+        /// A curve that exists only beside its start.
+        struct Torn;
+        impl Residuals for Torn {
+            fn residuals(&self, p: &[f64]) -> Result<Vec<f64>, CalibrateError> {
+                let torn = p[1] > 8.0 || p[0] < 1.0;
+                let residuals = Curve.residuals(p)?;
+                Ok(residuals
+                    .into_iter()
+                    .map(|r| if torn { f64::INFINITY } else { r })
+                    .collect())
+            }
+
+            fn loss(&self, residuals: &[f64]) -> f64 {
+                Curve.loss(residuals)
+            }
+        }
+        let best = linearised(&space(), &Torn, 1, &Search::new(100)).expect("enough");
+        assert!((best.values[0] - 2.0).abs() < 0.1, "{best:?}");
+    }
+
+    #[test]
+    fn a_range_that_is_rounded_to_one_value_does_not_move() {
+        let coarse = Parameter::new("a", 0.0, 10.0, 2.0, "").expect("a valid range");
+        let fine = Parameter::new("b", 2.96, 3.04, 3.04, "").expect("a valid range");
+        let space = Space::new(vec![coarse, fine]).expect("two").rounded(1);
+        let best = linearised(&space, &Curve, 1, &Search::new(60)).expect("enough");
+        assert!(best.loss.is_finite(), "{best:?}");
     }
 
     #[test]

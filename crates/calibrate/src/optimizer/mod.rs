@@ -1,4 +1,4 @@
-//! Searches for the parameters of least loss, without derivatives.
+//! Searches for the parameters of least loss, where nobody has derivatives.
 //!
 //! A loss that comes from many residuals, nearly linear in the parameters, is fitted in the fewest
 //! evaluations by [`linearised`]. For all others an [`Optimizer`] proposes candidates and is told their losses; it evaluates nothing itself, so

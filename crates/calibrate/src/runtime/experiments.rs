@@ -154,8 +154,9 @@ impl Experiments {
         let errors: Vec<_> = comparisons.iter().map(Comparison::errors).collect();
         let ttft = errors.iter().map(|e| e.ttft_mean);
         let e2e = errors.iter().map(|e| e.e2e_mean);
-        // Measured means are above 0, or the comparison fails.
-        let all = ttft.chain(e2e).map(|e| e.unwrap_or_default() / 100.0);
+        // What cannot be compared is infinitely bad.
+        let all = ttft.chain(e2e);
+        let all = all.map(|e| e.map_or(f64::INFINITY, |percent| percent / 100.0));
         Ok(all.collect())
     }
 
@@ -163,9 +164,10 @@ impl Experiments {
     pub(super) fn context(&self, timing: &dyn Timing) -> u64 {
         let version = env!("CARGO_PKG_VERSION");
         let mut text = format!(
-            "{version} {} {} {}",
+            "{version} {} {} {:?} {}",
             timing.name(),
             timing.fixed(),
+            timing.space(),
             self.seed
         );
         for prepared in &self.prepared {

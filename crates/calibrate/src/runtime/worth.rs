@@ -108,10 +108,8 @@ pub fn cross_validate(
     };
     let (mut evaluations, mut folds, mut all) = (0, Vec::new(), Vec::new());
     for model in models {
-        let (best, held_out) = (
-            search(timing, experiments, schedule, space, Some(&model))?,
-            experiments.of(&model),
-        );
+        let best = search(timing, experiments, schedule, space, Some(&model))?;
+        let held_out = experiments.of(&model);
         let comparisons = held_out.compare(timing, &best.values)?;
         let seen = Errors::new(timing, experiments, Some(&model));
         evaluations += best.evaluations;

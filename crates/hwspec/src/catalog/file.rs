@@ -79,6 +79,14 @@ impl RawGpu {
             value,
             allowed: allowed.to_owned(),
         };
+        let within = |field: &str, value: f64, least: f64, most: f64| {
+            if (least..=most).contains(&value) {
+                Ok(value)
+            } else {
+                let allowed = format!("{least} to {most}");
+                Err(invalid(field, value.to_string(), &allowed))
+            }
+        };
         let positive = |field: &str, value: f64, most: f64| {
             if value > 0.0 && value <= most {
                 Ok(value)
@@ -113,7 +121,7 @@ impl RawGpu {
                 .transpose()?,
             clock_mhz: self
                 .clock_mhz
-                .map(|mhz| positive("clock-mhz", mhz, 1e5))
+                .map(|mhz| within("clock-mhz", mhz, 100.0, 10_000.0))
                 .transpose()?,
             peak: PeakFlops {
                 bf16: FlopsPerSecond::from_tera(positive(

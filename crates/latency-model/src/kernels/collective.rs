@@ -11,8 +11,8 @@ use crate::part::{Ideal, Part, Sink, fine};
 /// The all-reduce of a group: the fastest of its algorithms. Times in nanoseconds.
 #[derive(Debug, Clone)]
 pub(super) struct AllReduce {
-    /// Latency, time per byte and largest message of each algorithm; none on a single device.
-    algorithms: Box<[(f64, f64, f64)]>,
+    /// Latency and time per byte of each algorithm; none on a single device.
+    algorithms: Box<[(f64, f64)]>,
     ideal_per_byte: f64,
 }
 
@@ -39,32 +39,16 @@ impl AllReduce {
         let algorithms = group.algorithms.iter();
         Self {
             algorithms: algorithms
-                .map(|a| {
-                    let below = a
-                        .below_mebibytes
-                        .map_or(f64::INFINITY, |b| b.get() * 1_048_576.0);
-                    (
-                        a.latency_us.get() * 1e3,
-                        1.0 / (link * a.bandwidth.get()),
-                        below,
-                    )
-                })
+                .map(|a| (a.latency_us.get() * 1e3, 1.0 / (link * a.bandwidth.get())))
                 .collect(),
             ideal_per_byte: 1.0 / link,
         }
     }
 
     pub(super) fn time(&self, bytes: f64) -> f64 {
-        let time = |&(latency, per_byte, _): &(f64, f64, f64)| latency + per_byte * bytes;
-        let usable = self
-            .algorithms
-            .iter()
-            .filter(|(.., below)| bytes < *below)
-            .map(time)
-            .reduce(f64::min);
-        // Larger than all are meant for: by the one that is best at it.
-        let any = || self.algorithms.iter().map(time).reduce(f64::min);
-        usable.or_else(any).unwrap_or(0.0)
+        let times = self.algorithms.iter();
+        let times = times.map(|(latency, per_byte)| latency + per_byte * bytes);
+        times.reduce(f64::min).unwrap_or(0.0)
     }
 
     /// `count` all-reduces of `bytes` bytes.
@@ -91,39 +75,5 @@ impl AllReduce {
             memory: self.ideal_per_byte * bytes / 2.0,
         };
         sink.add(Part::AllReduce, time, ideal, 1);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use foretoken_hwspec::catalog;
-
-    use super::*;
-    use crate::kernels::AllReduceAlgorithm;
-    use crate::number::{Amount, Share};
-
-    #[test]
-    fn an_algorithm_with_small_buffers_leaves_large_messages_to_others() {
-        let algorithm = |latency: f64, below: Option<f64>| AllReduceAlgorithm {
-            latency_us: Amount::new(latency).expect("in range"),
-            bandwidth: Share::ONE,
-            below_mebibytes: below.map(|below| Amount::new(below).expect("in range")),
-        };
-        let gpu = catalog::gpu("A100-SXM-80GB").expect("listed");
-        let of = |algorithms| {
-            AllReduce::of(
-                &AllReduceGroup {
-                    devices: 8,
-                    algorithms,
-                },
-                &gpu,
-            )
-        };
-        let both = of(vec![algorithm(5.0, Some(8.0)), algorithm(50.0, None)]);
-        let (below, above) = (8.0 * 1_048_576.0 - 1.0, 8.0 * 1_048_576.0);
-        assert!((both.time(above) - both.time(below) - 45e3).abs() < 1.0);
-        // Alone, it has to do.
-        let alone = of(vec![algorithm(5.0, Some(8.0))]);
-        assert!((alone.time(above) - both.time(below)).abs() < 1.0);
     }
 }

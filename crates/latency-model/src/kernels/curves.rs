@@ -239,9 +239,6 @@ pub struct AllReduceAlgorithm {
     pub latency_us: Amount,
     /// Share of the link's bandwidth at which the reduced bytes advance.
     pub bandwidth: Share,
-    /// It is taken for messages below this size alone, in 2^20 bytes: its buffers are no larger.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub below_mebibytes: Option<Amount>,
 }
 
 /// Small kernels: `launch + bytes / (memory W)` each.

@@ -91,7 +91,9 @@ impl Curve {
         let time = self.launch + self.blend.max(compute, memory * warm);
         match self.vector {
             Some((launch, slower)) if rows <= u64::from(VectorKernel::ROWS) => {
-                time.min(launch + memory * slower * warm)
+                // It has no tensor cores to multiply with, but is never beyond them.
+                let least = self.ideal_compute_per_row * exact;
+                time.min(launch + (memory * slower * warm).max(least))
             }
             _ => time,
         }

@@ -10,9 +10,9 @@ use crate::part::{Ideal, Part, Peaks, Sink, fine};
 /// key and a 64-bit position, read and written.
 const WORKING_BYTES: f64 = 24.0;
 
-/// What passes over arrays that the last-level cache holds reach on NVIDIA data-centre devices since
-/// A100, in bytes a nanosecond, whatever their memory does. A guess, rounded down from published
-/// bandwidths of their caches; the coefficients are fitted on a device whose memory is as fast.
+/// What passes over arrays that the last-level cache holds reach, in bytes a nanosecond, whatever the
+/// memory does: a guess for all accelerators whose cache is known, rounded down from published
+/// bandwidths of the caches of A100, H100 and L40S.
 const CACHED_BANDWIDTH: f64 = 3_000.0;
 
 /// Clock of the device that the running sum was fitted on (H100), in MHz: a sum waits for
@@ -53,7 +53,8 @@ impl Sampler {
             cached: bytes / bandwidth.max(CACHED_BANDWIDTH),
             uncached: bytes / bandwidth,
             fitting: cache / (WORKING_BYTES * vocabulary),
-            ideal: 4.0 * vocabulary / peak,
+            // The logits are read once, at best from the cache.
+            ideal: (4.0 * vocabulary).min(bytes) / peak.max(CACHED_BANDWIDTH),
         }
     }
 
@@ -100,6 +101,40 @@ mod tests {
         // Its memory is a quarter as fast, its cache is not slower.
         assert!(time(&l40s, truncated, 8) < time(&h100, truncated, 8) * 2);
         assert!(time(&l40s, truncated, 256) > time(&h100, truncated, 256) * 2);
+    }
+
+    #[test]
+    fn a_sampler_that_stays_in_the_cache_is_not_beyond_its_bound() {
+        let catalog = Catalog::builtin();
+        let overheads = RuntimeParameters::builtin().step;
+        for name in catalog.gpu_names() {
+            let gpu = catalog.gpu(name).expect("listed");
+            let sampler = Sampler::new(Sampling::default(), 32_000.0, &gpu, Share::ONE, &overheads);
+            for sequences in [1.0, 64.0, 1_000.0] {
+                let mut sum = Sum::default();
+                sampler.visit(sequences, &mut sum);
+                assert!(
+                    sum.0 >= fine(sampler.ideal * sequences),
+                    "{name} {sequences}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_slow_clock_sums_slowly_and_a_penalty_is_paid_once() {
+        let catalog = Catalog::builtin();
+        let mut gpu = catalog.gpu("H100-SXM-80GB").expect("listed");
+        let (full, mut truncated, mut penalised) = Default::default();
+        let _: (Sampling, Sampling, Sampling) = (full, truncated, penalised);
+        truncated.truncation = true;
+        penalised.repetition_penalty = true;
+        let fast = time(&gpu, truncated, 1);
+        gpu.clock_mhz = Some(FITTED_CLOCK / 2.0);
+        assert!(time(&gpu, truncated, 1) > fast);
+        gpu.cache = None;
+        let extra = |n| time(&gpu, penalised, n) - time(&gpu, full, n);
+        assert!(extra(100) < extra(1) * 100);
     }
 
     #[test]

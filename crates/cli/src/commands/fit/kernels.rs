@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     /// Seed of the searches
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Candidates for each form of a curve
+    /// Candidates for each form of a curve; 0 measures the errors of the present curves and fits none
     #[arg(long, default_value_t = 3000)]
     evaluations: usize,
     /// Write the parameters to this file (TOML), for `--kernel-parameters`
