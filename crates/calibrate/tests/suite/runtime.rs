@@ -151,6 +151,37 @@ fn a_report_has_every_part_that_was_asked_for() {
 }
 
 #[test]
+fn a_fold_does_not_see_the_model_that_it_leaves_out() {
+    let timing = KernelTiming::default();
+    let mut changed = file(1.0);
+    let measured = &mut changed.experiments[0].measured;
+    for latencies in measured.stages.iter_mut().chain([&mut measured.overall]) {
+        latencies.ttft_ms.mean *= 1.5;
+        latencies.e2e_ms.mean *= 0.7;
+    }
+    let changed = Experiments::new(&changed, 0, &Catalog::builtin()).expect("known names");
+    let folds = |experiments: &Experiments| {
+        let cross = cross_validate(&timing, experiments, &schedule(60)).expect("two models");
+        cross.folds
+    };
+    let (before, after) = (folds(&experiments()), folds(&changed));
+    assert_eq!(before[0].model, "Qwen/Qwen2.5-7B-Instruct");
+    assert_eq!(before[0].values, after[0].values);
+    assert_ne!(before[0].held_out, after[0].held_out);
+    assert_ne!(before[1].values, after[1].values);
+}
+
+#[test]
+fn what_experiments_do_not_show_stays_at_its_guess() {
+    // None of these models has experts or is asked to share a prefix with many others.
+    let (experiments, timing) = (experiments(), KernelTiming::default());
+    let fitted = fit(&timing, &experiments, &schedule(100)).expect("it runs");
+    let skew = fitted.coefficients.iter().find(|c| c.name == "routing-skew");
+    let skew = skew.expect("it is fitted").value;
+    assert!((skew - 1.0).abs() < 0.02, "{skew}");
+}
+
+#[test]
 fn experiments_that_make_no_sense_are_refused_by_name() {
     let mut unknown = file(1.0);
     unknown.experiments[1].model = "no-such-model".into();
