@@ -176,7 +176,10 @@ fn what_experiments_do_not_show_stays_at_its_guess() {
     // None of these models has experts or is asked to share a prefix with many others.
     let (experiments, timing) = (experiments(), KernelTiming::default());
     let fitted = fit(&timing, &experiments, &schedule(100)).expect("it runs");
-    let skew = fitted.coefficients.iter().find(|c| c.name == "routing-skew");
+    let skew = fitted
+        .coefficients
+        .iter()
+        .find(|c| c.name == "routing-skew");
     let skew = skew.expect("it is fitted").value;
     assert!((skew - 1.0).abs() < 0.02, "{skew}");
 }
