@@ -93,10 +93,6 @@ pub(super) fn install(parameters: &mut KernelParameters, fitted: &FittedBlock) {
         return;
     }
     let (block, curve) = (fitted.block, fitted.curve.clone());
-    let error = |value: f64| {
-        Amount::new((value.min(1e9) * 1_000.0).round() / 1_000.0)
-            .expect("absolute errors are not negative")
-    };
     let what = match block {
         Block::Gemm(kind) => format!("{} GEMM", kind.name()),
         Block::Decode => "decode attention".to_owned(),
@@ -106,12 +102,8 @@ pub(super) fn install(parameters: &mut KernelParameters, fitted: &FittedBlock) {
         Block::Experts(kind) => format!("fused experts, {}", kind.name()),
         Block::AllReduce(_) => "all-reduce".to_owned(),
     };
-    let provenance = Provenance::Fitted {
-        to: format!("aiconfigurator 095f58a: {} {what}", fitted.software),
-        rows: u32::try_from(fitted.rows).unwrap_or(u32::MAX),
-        median_error: error(fitted.median_error),
-        p90_error: error(fitted.p90_error),
-    };
+    let errors = [fitted.median_error, fitted.p90_error];
+    let provenance = provenance(fitted, &what, fitted.rows, errors);
     let kernels = parameters.gpus.entry(fitted.gpu.clone()).or_default();
     match (block, curve) {
         (Block::Gemm(kind), Curve::Gemm(mut curve)) => {
@@ -144,47 +136,52 @@ pub(super) fn install(parameters: &mut KernelParameters, fitted: &FittedBlock) {
     }
 }
 
-/// The curve of all group sizes has one provenance: rows add up, of errors the largest counts.
+/// Puts one group size in place; see [`join_groups`] for the provenance of all.
 fn install_group(kernels: &mut GpuKernels, group: AllReduceGroup, provenance: Provenance) {
     let curve = kernels.all_reduce.get_or_insert_with(|| AllReduceCurve {
         groups: Vec::new(),
-        provenance: provenance.clone(),
+        provenance,
     });
-    // Group sizes come in ascending order, so that the smallest starts anew.
-    let first = curve
-        .groups
-        .iter()
-        .all(|other| other.devices >= group.devices);
-    curve.provenance = match (&curve.provenance, provenance) {
-        (
-            Provenance::Fitted {
-                rows: before,
-                median_error: median,
-                p90_error: p90,
-                ..
-            },
-            Provenance::Fitted {
-                to,
-                rows,
-                median_error,
-                p90_error,
-            },
-        ) if !first => {
-            let larger = |a: Amount, b: Amount| if a.get() < b.get() { b } else { a };
-            Provenance::Fitted {
-                to,
-                rows: rows.saturating_add(*before),
-                median_error: larger(median_error, *median),
-                p90_error: larger(p90_error, *p90),
-            }
-        }
-        (_, provenance) => provenance,
-    };
-    match curve
-        .groups
-        .binary_search_by_key(&group.devices, |other| other.devices)
-    {
+    let at = |other: &AllReduceGroup| other.devices;
+    match curve.groups.binary_search_by_key(&group.devices, at) {
         Ok(at) => curve.groups[at] = group,
         Err(at) => curve.groups.insert(at, group),
+    }
+}
+
+/// The all-reduces of an accelerator have one provenance for all group sizes, fitted now or before:
+/// rows add up, of errors the largest counts.
+pub(super) fn join_groups(parameters: &mut KernelParameters, blocks: &[FittedBlock]) {
+    let groups = |gpu: &str| {
+        let of_gpu = blocks.iter().filter(move |b| b.gpu == gpu);
+        of_gpu.filter(|b| matches!(b.block, Block::AllReduce(_)))
+    };
+    for block in blocks {
+        let is_new = matches!(block.block, Block::AllReduce(_)) && !block.kept;
+        let kernels = parameters.gpus.get_mut(&block.gpu);
+        if let Some(curve) = kernels
+            .and_then(|k| k.all_reduce.as_mut())
+            .filter(|_| is_new)
+        {
+            let largest =
+                |pick: fn(&FittedBlock) -> f64| groups(&block.gpu).map(pick).fold(0.0, f64::max);
+            let rows = groups(&block.gpu).map(|b| b.rows).sum();
+            let (median, p90) = (largest(|b| b.median_error), largest(|b| b.p90_error));
+            curve.provenance = provenance(block, "all-reduce", rows, [median, p90]);
+        }
+    }
+}
+
+/// Where a curve comes from, with its errors on held-out rows.
+fn provenance(fitted: &FittedBlock, what: &str, rows: usize, errors: [f64; 2]) -> Provenance {
+    let [median_error, p90_error] = errors.map(|value| {
+        Amount::new((value.min(1e9) * 1_000.0).round() / 1_000.0)
+            .expect("absolute errors are not negative")
+    });
+    Provenance::Fitted {
+        to: format!("aiconfigurator 095f58a: {} {what}", fitted.software),
+        rows: u32::try_from(rows).unwrap_or(u32::MAX),
+        median_error,
+        p90_error,
     }
 }

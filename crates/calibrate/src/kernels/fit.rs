@@ -15,7 +15,7 @@ use foretoken::latency_model::number::Share;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use serde::Serialize;
 
-use super::block::{Block, install, near_curve, own_curve};
+use super::block::{Block, install, join_groups, near_curve, own_curve};
 use super::check::{Accelerators, Check, check_rows, spread};
 use super::curve::{Curve, Form};
 use super::predict::predict;
@@ -137,6 +137,7 @@ pub fn fit(
     for block in &blocks {
         install(&mut parameters, block);
     }
+    join_groups(&mut parameters, &blocks);
     let unseen = unseen(tables, catalog, &parameters, settings.gpu.as_deref());
     Ok(KernelFit {
         blocks,

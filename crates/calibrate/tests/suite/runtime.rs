@@ -133,7 +133,7 @@ fn a_report_has_every_part_that_was_asked_for() {
     };
     let text = report.markdown();
     for part in [
-        "routing-skew",
+        "per-layer-us",
         "model left out",
         "Qwen/Qwen2.5-7B-Instruct",
         "| AdditivePhysics | 11 |",
@@ -173,15 +173,18 @@ fn a_fold_does_not_see_the_model_that_it_leaves_out() {
 
 #[test]
 fn what_experiments_do_not_show_stays_at_its_guess() {
-    // None of these models has experts or is asked to share a prefix with many others.
-    let (experiments, timing) = (experiments(), KernelTiming::default());
-    let fitted = fit(&timing, &experiments, &schedule(100)).expect("it runs");
-    let skew = fitted
-        .coefficients
-        .iter()
-        .find(|c| c.name == "routing-skew");
-    let skew = skew.expect("it is fitted").value;
-    assert!((skew - 1.0).abs() < 0.02, "{skew}");
+    let timing = KernelTiming::default();
+    // It has no repetition penalty.
+    let llama = experiments().of("meta-llama/Llama-3.1-8B-Instruct");
+    let fitted = fit(&timing, &llama, &schedule(100)).expect("it runs");
+    let (space, values) = (timing.space().expect("it is fitted"), fitted.values());
+    let guesses = space.parameters().iter().zip(&values);
+    let (guess, value) = guesses
+        .filter(|(parameter, _)| parameter.name == "penalty-us")
+        .map(|(parameter, value)| (parameter.start, *value))
+        .next()
+        .expect("it is fitted");
+    assert!((value - guess).abs() < 0.02 * guess, "{value} {guess}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ fn costs_that_were_fitted_give_the_loss_that_was_reported() {
     let [costs, report, log] = ["fitted.toml", "fitted.md", "fitted.jsonl"].map(|n| file(n, ""));
     let fit = format!("fit runtime {path} --evaluations 30 --log {log}");
     let table = succeeds(&format!("{fit} --out {costs} --report {report}"));
-    assert!(table.contains("| routing-skew |"), "{table}");
+    assert!(table.contains("| per-layer-us |"), "{table}");
     let text = std::fs::read_to_string(&report).expect("it was written");
     assert_eq!(text.trim_end(), table.trim_end());
 
@@ -25,7 +25,7 @@ fn costs_that_were_fitted_give_the_loss_that_was_reported() {
 fn fits_that_cannot_be_done_say_why() {
     let path = file("not-to-fit.json", EXPERIMENTS);
     let runtime = format!("fit runtime {path} --evaluations");
-    refuses(&format!("{runtime} 3"), &["evaluations is 3", "12 or more"]);
+    refuses(&format!("{runtime} 3"), &["evaluations is 3", "11 or more"]);
     let one_model = format!("{runtime} 30 --cross-validate");
     refuses(&one_model, &["1 model(s)", "two or more"]);
     let log = file("no-log.jsonl", "something else\n");
