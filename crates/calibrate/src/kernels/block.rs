@@ -1,5 +1,7 @@
 //! [`Block`]: the places of a parameter file that a fit fills.
 
+use std::collections::BTreeMap;
+
 use foretoken::hwspec::{GpuSpec, KvFormat};
 use foretoken::latency_model::kernels::{AllReduceCurve, AllReduceGroup, GpuKernels};
 use foretoken::latency_model::number::Amount;
@@ -152,22 +154,23 @@ fn install_group(kernels: &mut GpuKernels, group: AllReduceGroup, provenance: Pr
 /// The all-reduces of an accelerator have one provenance for all group sizes, fitted now or before:
 /// rows add up, of errors the largest counts.
 pub(super) fn join_groups(parameters: &mut KernelParameters, blocks: &[FittedBlock]) {
-    let groups = |gpu: &str| {
-        let of_gpu = blocks.iter().filter(move |b| b.gpu == gpu);
-        of_gpu.filter(|b| matches!(b.block, Block::AllReduce(_)))
-    };
+    let mut accelerators: BTreeMap<&str, Vec<&FittedBlock>> = BTreeMap::new();
     for block in blocks {
-        let is_new = matches!(block.block, Block::AllReduce(_)) && !block.kept;
-        let kernels = parameters.gpus.get_mut(&block.gpu);
-        if let Some(curve) = kernels
-            .and_then(|k| k.all_reduce.as_mut())
-            .filter(|_| is_new)
-        {
-            let largest =
-                |pick: fn(&FittedBlock) -> f64| groups(&block.gpu).map(pick).fold(0.0, f64::max);
-            let rows = groups(&block.gpu).map(|b| b.rows).sum();
-            let (median, p90) = (largest(|b| b.median_error), largest(|b| b.p90_error));
-            curve.provenance = provenance(block, "all-reduce", rows, [median, p90]);
+        if matches!(block.block, Block::AllReduce(_)) {
+            accelerators.entry(&block.gpu).or_default().push(block);
+        }
+    }
+    for (gpu, groups) in accelerators {
+        let kernels = parameters.gpus.get_mut(gpu);
+        let curve = kernels.and_then(|kernels| kernels.all_reduce.as_mut());
+        if let (Some(curve), Some(new)) = (curve, groups.iter().find(|group| !group.kept)) {
+            let rows = groups.iter().map(|group| group.rows).sum();
+            let largest = |pick: fn(&FittedBlock) -> f64| {
+                let errors = groups.iter().map(|group| pick(group));
+                errors.fold(0.0, f64::max)
+            };
+            let errors = [largest(|g| g.median_error), largest(|g| g.p90_error)];
+            curve.provenance = provenance(new, "all-reduce", rows, errors);
         }
     }
 }
