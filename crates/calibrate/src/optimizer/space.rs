@@ -201,7 +201,7 @@ impl Space {
     }
 
     /// How far a candidate is from the start, for each parameter, as a share of its range.
-    pub(crate) fn from_start(&self, values: &[f64]) -> impl Iterator<Item = f64> {
+    pub(crate) fn distances(&self, values: &[f64]) -> impl Iterator<Item = f64> {
         let shares = self.shares(values).into_iter().zip(self.start_shares());
         shares.map(|(at, start)| at - start)
     }

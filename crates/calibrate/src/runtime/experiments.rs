@@ -98,6 +98,7 @@ impl Experiments {
     }
 
     /// The experiments of one model.
+    #[must_use]
     pub fn of(&self, model: &str) -> Self {
         let of_model = self.prepared.iter();
         let of_model = of_model.filter(|p| p.experiment.model == model);

@@ -160,7 +160,7 @@ impl Residuals for Errors<'_> {
     fn residuals(&self, values: &[f64]) -> Result<Vec<f64>, CalibrateError> {
         let mut residuals = self.experiments.residuals(self.timing, values)?;
         if let Some(space) = self.timing.space() {
-            residuals.extend(space.from_start(values));
+            residuals.extend(space.distances(values));
         }
         Ok(residuals)
     }
