@@ -10,9 +10,9 @@ use crate::error::CalibrateError;
 use crate::optimizer::{Best, Parameter, Residuals, Search, Space, linearised};
 use crate::progress::Log;
 
-/// What moving a parameter through its whole range from its guess adds to the loss: about what the
-/// grain of a simulation adds. Of candidates that explain the experiments equally well, the one that
-/// is nearest to the guesses is taken.
+/// What moving a parameter through its whole range from its guess adds to the loss, growing with the
+/// square: a third of the range adds about what the grain of a simulation does. Of candidates that
+/// explain the experiments equally well, the one that is nearest to the guesses is taken.
 const NEARNESS: f64 = 5e-3;
 
 /// How long to search, from which seed, with which log.
