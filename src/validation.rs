@@ -478,8 +478,10 @@ impl ValidationSummary {
                 .map(|(name, errors)| (name, GroupErrors::of(&errors)))
                 .collect()
         };
-        let loss = rms(all.iter().filter_map(|e| e.ttft_mean))
-            + rms(all.iter().filter_map(|e| e.e2e_mean));
+        let loss = published_loss(
+            all.iter().filter_map(|e| e.ttft_mean),
+            all.iter().filter_map(|e| e.e2e_mean),
+        );
         Self {
             overall: GroupErrors::of(&all),
             by_gpu: groups(by_gpu),
@@ -517,6 +519,12 @@ impl GroupErrors {
 
 fn percent_error(predicted: f64, measured: f64) -> Option<f64> {
     (measured > 0.0).then(|| (predicted - measured) / measured * 100.0)
+}
+
+/// The loss that such fits are published with: the root mean square of the relative errors of mean
+/// TTFT, plus that of mean E2E latency, in the unit of the errors.
+pub fn published_loss(ttft: impl Iterator<Item = f64>, e2e: impl Iterator<Item = f64>) -> f64 {
+    rms(ttft) + rms(e2e)
 }
 
 /// Root mean square, summed in order; 0 of nothing.

@@ -238,9 +238,11 @@ fn grouped_attention(
         Span::Sliding(window) | Span::Chunked(window) => Some(u64::from(window)),
         _ => None,
     };
-    let mut shard = AttentionShard::grouped(queries, keys, head, kv, window);
-    // Heads that are copied to several devices stay those of a group.
-    shard.grouped = attention.query_heads > attention.kv_heads;
+    let shard = AttentionShard {
+        // Heads that are copied to several devices stay those of a group.
+        grouped: attention.query_heads > attention.kv_heads,
+        ..AttentionShard::grouped(queries, keys, head, kv, window)
+    };
     (matmuls, shard, qkv_width)
 }
 

@@ -195,9 +195,7 @@ fn fit_block(
     settings: &Settings,
 ) -> Result<FittedBlock, CalibrateError> {
     let gpu = &task.gpu;
-    let cache = base
-        .decode_attention(gpu)
-        .map_or(Share::ONE, |curve| curve.memory);
+    let cache = cache_share(base, gpu);
     let (held_out, train): (Vec<&Timing>, Vec<&Timing>) =
         task.rows.iter().copied().partition(|row| row.is_held_out());
     let own = own_curve(base, gpu, task.block);
@@ -233,6 +231,12 @@ fn fit_block(
     })
 }
 
+/// Share of the memory bandwidth at which prefills read their past.
+fn cache_share(base: &KernelParameters, gpu: &GpuSpec) -> Share {
+    let decode = base.decode_attention(gpu);
+    decode.map_or(Share::ONE, |curve| curve.memory)
+}
+
 /// The best curve for the rows `train` of a task, and whether that is still the present one, `own`.
 fn best_curve(
     task: &Task<'_>,
@@ -242,9 +246,7 @@ fn best_curve(
     settings: &Settings,
 ) -> Result<(Curve, bool), CalibrateError> {
     let gpu = &task.gpu;
-    let cache = base
-        .decode_attention(gpu)
-        .map_or(Share::ONE, |curve| curve.memory);
+    let cache = cache_share(base, gpu);
     let start = own.clone().or_else(|| near_curve(base, gpu, task.block));
     let tuned = match &own {
         Some(Curve::Experts(curve)) => curve.tuned.as_ref().map(|tuned| tuned.shapes.clone()),

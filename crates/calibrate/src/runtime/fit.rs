@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use foretoken::validation::{Comparison, ValidationSummary};
+use foretoken::validation::{Comparison, ValidationSummary, published_loss};
 use serde::Serialize;
 
 use super::{Experiments, Timing};
@@ -127,9 +127,7 @@ impl<'a> Errors<'a> {
             counts: experiments.other_than(without),
         }
     }
-}
 
-impl Errors<'_> {
     /// The published loss at a candidate.
     pub(super) fn published_at(
         &self,
@@ -145,13 +143,11 @@ impl Errors<'_> {
     /// The published loss of such residuals.
     fn published(&self, residuals: &[f64]) -> f64 {
         let (ttft, e2e) = residuals.split_at(self.counts.len().min(residuals.len()));
-        let counted = self.counts.iter().filter(|&&counts| counts).count();
-        let rms = |part: &[f64]| {
+        let [ttft, e2e] = [ttft, e2e].map(|part| {
             let pairs = part.iter().zip(&self.counts);
-            let squares = pairs.filter_map(|(e, &counts)| counts.then_some(e * e));
-            (squares.sum::<f64>() / counted as f64).sqrt()
-        };
-        rms(ttft) + rms(e2e)
+            pairs.filter_map(|(error, &counts)| counts.then_some(*error))
+        });
+        published_loss(ttft, e2e)
     }
 }
 

@@ -167,9 +167,7 @@ impl PrefillAttentionCurve {
     pub fn time(&self, gpu: &GpuSpec, heads: Heads, cache: Share, chunks: [u32; 3]) -> Fine {
         self.time_on(&heads.shard(), gpu, cache, chunks)
     }
-}
 
-impl PrefillAttentionCurve {
     fn time_on(
         &self,
         shard: &AttentionShard,

@@ -30,26 +30,23 @@ impl<'a> Lineage<'a> {
         block: &'static str,
         of: impl Fn(&'s GpuKernels) -> Option<&'s T>,
     ) -> Result<Found<'s, T>, LatencyError> {
-        self.search(of).ok_or_else(|| LatencyError::NoParameters {
-            gpu: self.gpu.clone(),
-            block,
-            path: self
-                .entries
-                .iter()
-                .map(|(name, _)| *name)
-                .collect::<Vec<_>>()
-                .join(" -> "),
-        })
+        self.search(of).ok_or_else(|| self.missing(block))
     }
 
-    fn search<'s, T>(
-        &'s self,
-        of: impl Fn(&'s GpuKernels) -> Option<&'s T>,
-    ) -> Option<Found<'s, T>> {
+    /// What the first accelerator that has something gives, and its place.
+    fn search<'s, T>(&'s self, of: impl Fn(&'s GpuKernels) -> Option<T>) -> Option<(T, usize)> {
         self.entries
             .iter()
             .enumerate()
             .find_map(|(generation, (_, kernels))| Some((of(kernels)?, generation)))
+    }
+
+    fn missing(&self, block: &'static str) -> LatencyError {
+        LatencyError::NoParameters {
+            gpu: self.gpu.clone(),
+            block,
+            path: self.names().collect::<Vec<_>>().join(" -> "),
+        }
     }
 
     /// The nearest curve for `kind`, else for the kinds that resemble it.
@@ -77,16 +74,12 @@ impl<'a> Lineage<'a> {
             KernelKind::Bf16 | KernelKind::WeightOnly => &[],
         };
         // A neighbouring kind of the same accelerator is nearer than the same kind of a relative.
-        let near = self
-            .entries
-            .iter()
-            .enumerate()
-            .find_map(|(generation, (_, kernels))| {
-                let mut kinds = core::iter::once(kind).chain(stand_ins.iter().copied());
-                kinds.find_map(|kind| Some(((of(kernels, kind)?, generation), kind)))
-            });
+        let near = self.search(|kernels| {
+            let mut kinds = core::iter::once(kind).chain(stand_ins.iter().copied());
+            kinds.find_map(|kind| Some((of(kernels, kind)?, kind)))
+        });
         match near {
-            Some(near) => Ok(near),
+            Some(((curve, kind), generation)) => Ok(((curve, generation), kind)),
             None => self
                 .find(block, |kernels| of(kernels, KernelKind::Bf16))
                 .map(|found| (found, KernelKind::Bf16)),
@@ -100,21 +93,21 @@ impl<'a> Lineage<'a> {
         latent: bool,
         format: KvFormat,
     ) -> Result<(Found<'_, DecodeAttentionCurve>, &'static str), LatencyError> {
-        let blocks = |kernels: &GpuKernels| {
-            if latent && kernels.latent_decode.is_some() {
-                "latent-decode"
-            } else if format != KvFormat::Auto && kernels.decode_attention_fp8.is_some() {
-                "decode-attention-fp8"
-            } else {
-                "decode-attention"
-            }
-        };
-        let found = self.find("decode-attention", |kernels| match blocks(kernels) {
-            "latent-decode" => kernels.latent_decode.as_ref(),
-            "decode-attention-fp8" => kernels.decode_attention_fp8.as_ref(),
-            _ => kernels.decode_attention.as_ref(),
-        })?;
-        Ok((found, blocks(&self.entries[found.1].1)))
+        let found = self.search(|kernels| {
+            let own = [
+                ("latent-decode", latent, &kernels.latent_decode),
+                (
+                    "decode-attention-fp8",
+                    format != KvFormat::Auto,
+                    &kernels.decode_attention_fp8,
+                ),
+                ("decode-attention", true, &kernels.decode_attention),
+            ];
+            let mut fitting = own.into_iter().filter(|(_, fits, _)| *fits);
+            fitting.find_map(|(block, _, curve)| Some((curve.as_ref()?, block)))
+        });
+        let ((curve, block), generation) = found.ok_or_else(|| self.missing("decode-attention"))?;
+        Ok(((curve, generation), block))
     }
 
     /// The nearest curve of all-reduces: of a relative with the same kind of link if there is one,
@@ -140,10 +133,7 @@ impl<'a> Lineage<'a> {
             .position(|(name, k)| usable(k) && alike(name));
         let found = found.or_else(|| self.entries.iter().position(|(_, k)| usable(k)));
         let curve = found.and_then(|at| Some((self.entries[at].1.all_reduce.as_ref()?, at)));
-        match curve {
-            Some(curve) => Ok(curve),
-            None => self.find("all-reduce", |_| None),
-        }
+        curve.ok_or_else(|| self.missing("all-reduce"))
     }
 
     /// The accelerators, the nearest first.
