@@ -11,7 +11,7 @@ impl Admitter for ShedWhenDeep {
     fn admit(&mut self, request: &RequestView<'_>, cx: &mut GatewayContext<'_>) -> Verdict {
         let queued: u32 = cx.endpoints.iter().map(|endpoint| endpoint.queued).sum();
         let deep = queued as usize > self.limit as usize * cx.endpoints.len();
-        if deep && request.priority.get() >= 0 {
+        if deep && request.class != SloClass::Critical {
             Verdict::Shed
         } else {
             Verdict::Admit
@@ -22,7 +22,7 @@ impl Admitter for ShedWhenDeep {
 fn main() -> Result<(), Error> {
     let (prompts, outputs) = (LengthSpec::uniform(500, 1_500), LengthSpec::constant(100));
     let mut urgent = Synthetic::poisson(5.0, 500, prompts.clone(), outputs.clone())?;
-    urgent.priority = -1;
+    urgent.client.class = SloClass::Critical;
     let bulk = Synthetic::poisson(45.0, 4_500, prompts, outputs)?;
     let report = Simulation::new()
         .engines(1, EngineConfig::default())

@@ -50,8 +50,9 @@ pub mod prelude {
     };
     pub use foretoken_metrics::{MetricSink, Recorder, Report, Slo};
     pub use foretoken_workload::{
-        LengthSpec, Lifecycle, Occurrence, Prompt, QueueOrder, Request, RequestId, RequestView,
-        SharedPrefixSpec, Synthetic, SyntheticSpec, Workload, WorkloadSpec,
+        ClientSpec, Headers, LengthSpec, Lifecycle, ObjectivePriority, Occurrence, Prompt,
+        QueueOrder, Request, RequestId, RequestView, SharedPrefixSpec, SloClass, Synthetic,
+        SyntheticSpec, Workload, WorkloadSpec,
     };
 
     pub use crate::{Deployment, EngineOptions, Error, Physics, Scenario, Simulation, sweep};

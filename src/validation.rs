@@ -186,6 +186,7 @@ impl Experiment {
             stages: stages.collect::<Result<_, _>>()?,
             prompt_tokens_mean_reported: workload.prompt_tokens_mean_reported,
             prompt_inflation: foretoken_workload::DEFAULT_PROMPT_INFLATION,
+            client: foretoken_workload::ClientSpec::default(),
         })
     }
 

@@ -33,6 +33,7 @@
 //! ```
 
 pub mod arrival;
+pub mod client;
 pub mod dist;
 mod error;
 pub mod length;
@@ -47,6 +48,7 @@ pub mod spec;
 pub mod synthetic;
 
 pub use arrival::{ArrivalProcess, ArrivalSpec, Stage, StagedArrivals};
+pub use client::{ClientSpec, Headers, SloClass};
 pub use error::WorkloadError;
 pub use length::{LengthDistribution, LengthSpec};
 pub use lifecycle::{FinishReason, Lifecycle, Occurrence, RejectReason};
@@ -56,7 +58,9 @@ pub use order::{
 };
 pub use prompt::{BlockHash, BlockHasher, ContentId, Prompt, PromptError, Segment};
 pub use quantity::{Positive, Rate, Seconds};
-pub use request::{FlowId, Priority, Request, RequestId, RequestView, SessionId, StageId};
+pub use request::{
+    FlowId, ObjectivePriority, Priority, Request, RequestId, RequestView, SessionId, StageId,
+};
 pub use shared_prefix::{DEFAULT_PROMPT_INFLATION, SharedPrefix, SharedPrefixSpec};
 pub use source::{Merge, Replay, Workload};
 pub use spec::WorkloadSpec;

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use foretoken_des_kernel::SimTime;
+use foretoken_des_kernel::{SimDuration, SimTime};
 
 use crate::request::RequestId;
 
@@ -43,8 +43,22 @@ pub enum Lifecycle {
         /// Why.
         reason: RejectReason,
     },
-    /// It entered the running batch for the first time; the step that computes its first chunk is
-    /// planned now.
+    /// The gateway sent it on its way.
+    Dispatched {
+        /// Number of the endpoint that answers.
+        endpoint: u32,
+        /// Number of the endpoint that computes the prompt, if that is another one.
+        prefill: Option<u32>,
+    },
+    /// The KV blocks of its prompt arrived from the endpoint that computed them.
+    KvTransferred {
+        /// What was read over the link.
+        bytes: u64,
+        /// From the first wish to read until all was there, waiting for the link included.
+        took: SimDuration,
+    },
+    /// It entered the running batch of an engine for the first time; the step that computes its first
+    /// chunk is planned now. Told once for each engine that it is served by.
     Scheduled {
         /// Prompt tokens found in the prefix cache.
         cached_tokens: u32,
@@ -78,6 +92,17 @@ pub enum FinishReason {
     Length,
     /// The client went away.
     Abort,
+    /// A gateway cancelled it in favour of more important requests.
+    Evicted,
+    /// The endpoint that served it went away.
+    EndpointLost,
+}
+
+impl FinishReason {
+    /// Whether the client got all of its answer.
+    pub const fn is_complete(self) -> bool {
+        matches!(self, Self::Stop | Self::Length)
+    }
 }
 
 /// Why a request will never be served.
@@ -100,8 +125,34 @@ pub enum RejectReason {
     },
     /// An admission policy refused it.
     Shed,
-    /// No endpoint was eligible.
+    /// It may be shed, and the pool was saturated.
+    Saturated,
+    /// The gateway's queues were full.
+    QueueFull,
+    /// It waited in the gateway's queues for longer than its time to live.
+    TtlExpired,
+    /// The pool had no endpoint.
     NoEndpoint,
+    /// The router found none of the pool's endpoints eligible.
+    NoCandidate,
+    /// The client wanted an answer only from a warm cache (`Prefer: if-available`), and it is cold.
+    NotCached,
+    /// The client went away before anything was dispatched.
+    ClientGone,
+}
+
+impl RejectReason {
+    /// The HTTP status that llm-d's router, or vLLM, answers with.
+    pub const fn http_status(self) -> u16 {
+        match self {
+            Self::PromptTooLong { .. } | Self::ExceedsKvPool { .. } => 400,
+            Self::NotCached => 412,
+            Self::Saturated | Self::QueueFull | Self::TtlExpired | Self::NoCandidate => 429,
+            // Whatever an admission plugin answers, the layer around it makes this of it.
+            Self::Shed => 500,
+            Self::NoEndpoint | Self::ClientGone => 503,
+        }
+    }
 }
 
 impl fmt::Display for RejectReason {
@@ -118,7 +169,13 @@ impl fmt::Display for RejectReason {
                 write!(f, "needs {needed} KV blocks, the pool has {available}")
             }
             Self::Shed => f.write_str("shed by the admission policy"),
-            Self::NoEndpoint => f.write_str("no eligible endpoint"),
+            Self::Saturated => f.write_str("sheddable, and the pool is saturated"),
+            Self::QueueFull => f.write_str("the gateway's queues are full"),
+            Self::TtlExpired => f.write_str("waited too long in the gateway's queues"),
+            Self::NoEndpoint => f.write_str("no endpoint in the pool"),
+            Self::NoCandidate => f.write_str("no eligible endpoint"),
+            Self::NotCached => f.write_str("not cached"),
+            Self::ClientGone => f.write_str("the client went away"),
         }
     }
 }
@@ -146,6 +203,9 @@ mod tests {
             RejectReason::Shed.to_string(),
             "shed by the admission policy"
         );
-        assert_eq!(RejectReason::NoEndpoint.to_string(), "no eligible endpoint");
+        assert_eq!(
+            RejectReason::NoCandidate.to_string(),
+            "no eligible endpoint"
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! [`QueueOrder`]: who is next. Shared by the engines' waiting queues and the gateway's queues.
 
-use foretoken_des_kernel::SimTime;
+use foretoken_des_kernel::{SimDuration, SimTime};
 
 use crate::request::RequestView;
 
@@ -35,12 +35,18 @@ pub struct QueueSignals {
     pub now: SimTime,
     /// Prompt tokens that the prefix cache holds now; 0 unless the order is rekeyed each step.
     pub cached_tokens: u32,
+    /// How long it may wait in this queue, if that is limited; `None` in engines.
+    pub ttl: Option<SimDuration>,
 }
 
 impl QueueSignals {
     /// Signals at `now`.
     pub const fn new(now: SimTime, cached_tokens: u32) -> Self {
-        Self { now, cached_tokens }
+        Self {
+            now,
+            cached_tokens,
+            ttl: None,
+        }
     }
 }
 
@@ -185,6 +191,7 @@ mod tests {
     const NOW: QueueSignals = QueueSignals {
         now: SimTime::ZERO,
         cached_tokens: 0,
+        ttl: None,
     };
 
     fn request(id: u32, at: u64, prompt_tokens: u32, max_tokens: u32, priority: i32) -> Request {

@@ -144,6 +144,25 @@ impl Prompt {
     pub fn segments(&self) -> &[Segment] {
         &self.segments
     }
+
+    /// Appends the hashes of all its blocks of `block_size` tokens to `chain`, that of a last partial
+    /// one included; `root` starts the chain. Those of full blocks are what [`BlockHasher`] gives.
+    ///
+    /// # Panics
+    /// If `block_size` is zero.
+    pub fn hash_blocks(&self, root: BlockHash, block_size: u32, chain: &mut Vec<BlockHash>) {
+        // No block reaches beyond the prompt, so that what follows it does not matter.
+        let hasher = BlockHasher::new(self, ContentId(0), block_size);
+        let mut cursor = Cursor::default();
+        let mut previous = root;
+        let mut start = 0;
+        while start < self.tokens {
+            let end = self.tokens.min(start.saturating_add(block_size));
+            previous = hasher.hash(&mut cursor, previous, start..end);
+            chain.push(previous);
+            start = end;
+        }
+    }
 }
 
 /// Identity of a full KV block: of its tokens and of everything before them.
@@ -221,7 +240,11 @@ impl<'a> BlockHasher<'a> {
     /// Hash of a block that does not begin before `cursor`.
     fn block_from(&self, cursor: &mut Cursor, previous: BlockHash, index: u32) -> BlockHash {
         let start = index * self.block_size;
-        let range = start..start + self.block_size;
+        self.hash(cursor, previous, start..start + self.block_size)
+    }
+
+    /// Hash of the tokens in `range`, which does not begin before `cursor`.
+    fn hash(&self, cursor: &mut Cursor, previous: BlockHash, range: Range<u32>) -> BlockHash {
         let mut hash = previous.0;
         let mut open: Option<Segment> = None;
         let close = |piece: Segment, hash: u64| {
@@ -271,6 +294,9 @@ impl<'a> BlockHasher<'a> {
             };
         }
         let from = range.start.max(self.prompt_tokens);
+        if from >= range.end {
+            return;
+        }
         visit(Segment {
             content: self.output,
             offset: from - self.prompt_tokens,
@@ -360,6 +386,24 @@ mod tests {
         ]);
         let quoted = quoted.expect("32 tokens");
         assert_eq!(chain(&asked, 32, 16), chain(&quoted, 32, 16));
+    }
+
+    #[test]
+    fn all_blocks_of_a_prompt_are_its_full_blocks_and_the_rest() {
+        let all = |tokens: u32, block_size| {
+            let mut chain = Vec::new();
+            prompt(&[(0, 0, 10), (1, 0, tokens - 10)]).hash_blocks(
+                BlockHash::root(0),
+                block_size,
+                &mut chain,
+            );
+            chain
+        };
+        let full = chain(&prompt(&[(0, 0, 10), (1, 0, 120)]), 130, 64);
+        assert_eq!(all(130, 64)[..2], full);
+        assert_eq!((all(130, 64).len(), all(128, 64).len()), (3, 2));
+        assert_eq!(all(128, 64), full);
+        assert_ne!(all(129, 64)[2], all(130, 64)[2]);
     }
 
     #[test]

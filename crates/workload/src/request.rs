@@ -1,9 +1,11 @@
 //! Requests: what a client asks for, and what a policy may see of it.
 
 use core::fmt;
+use std::sync::Arc;
 
 use foretoken_des_kernel::SimTime;
 
+use crate::client::{Headers, SloClass};
 use crate::prompt::{ContentId, Prompt};
 
 /// Number of a request: dense from 0, unique within a run.
@@ -33,7 +35,8 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// Urgency of a request as vLLM has it: a smaller number is more urgent.
+/// Urgency of a request inside an engine, as vLLM has it: a smaller number is more urgent.
+/// [`ObjectivePriority`] is what a gateway goes by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Priority(i32);
 
@@ -46,6 +49,34 @@ impl Priority {
     /// The number; smaller is more urgent.
     pub const fn get(self) -> i32 {
         self.0
+    }
+}
+
+/// Priority of a request's objective, as llm-d's `InferenceObjective` has it: a larger number is more
+/// important, and one below zero says that the request may be shed. Engines do not see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct ObjectivePriority(i32);
+
+impl ObjectivePriority {
+    /// Priority `value`.
+    pub const fn new(value: i32) -> Self {
+        Self(value)
+    }
+
+    /// The number; larger is more important.
+    pub const fn get(self) -> i32 {
+        self.0
+    }
+
+    /// Whether the request may be shed: below zero.
+    pub const fn is_sheddable(self) -> bool {
+        self.0 < 0
+    }
+}
+
+impl fmt::Display for ObjectivePriority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 
@@ -122,10 +153,18 @@ pub struct Request {
     pub prompt: Prompt,
     /// The declared limit of output tokens (`max_tokens`); at least 1.
     pub max_tokens: u32,
-    /// Urgency.
+    /// Urgency inside an engine.
     pub priority: Priority,
+    /// Priority of its objective, for gateways.
+    pub objective: ObjectivePriority,
+    /// Class of service.
+    pub class: SloClass,
     /// Whom it belongs to.
     pub flow: FlowId,
+    /// The adapter that it asks for; the base model if none.
+    pub model: Option<Arc<str>>,
+    /// Headers that came with it.
+    pub headers: Headers,
     /// The conversation it belongs to, if any.
     pub session: Option<SessionId>,
     /// The part of the load it belongs to.
@@ -153,7 +192,11 @@ impl Request {
             prompt,
             max_tokens: output_tokens,
             priority: Priority::default(),
+            objective: ObjectivePriority::default(),
+            class: SloClass::default(),
             flow: FlowId::default(),
+            model: None,
+            headers: Headers::default(),
             session: None,
             stage: StageId::default(),
             cache_salt: None,
@@ -198,8 +241,13 @@ impl Request {
             prompt: &self.prompt,
             max_tokens: self.max_tokens,
             priority: self.priority,
+            objective: self.objective,
+            class: self.class,
             flow: self.flow,
+            model: self.model.as_deref(),
+            headers: &self.headers,
             session: self.session,
+            cache_salt: self.cache_salt,
         }
     }
 }
@@ -217,12 +265,22 @@ pub struct RequestView<'a> {
     pub prompt: &'a Prompt,
     /// The declared limit of output tokens.
     pub max_tokens: u32,
-    /// Urgency.
+    /// Urgency inside an engine.
     pub priority: Priority,
+    /// Priority of its objective, for gateways.
+    pub objective: ObjectivePriority,
+    /// Class of service.
+    pub class: SloClass,
     /// Whom it belongs to.
     pub flow: FlowId,
+    /// The adapter that it asks for; the base model if none.
+    pub model: Option<&'a str>,
+    /// Headers that came with it.
+    pub headers: &'a Headers,
     /// The conversation it belongs to, if any.
     pub session: Option<SessionId>,
+    /// Separates otherwise equal prompts in prefix caches.
+    pub cache_salt: Option<u64>,
 }
 
 impl RequestView<'_> {

@@ -9,6 +9,7 @@ use foretoken_des_kernel::{RngStreams, SimRng, SimTime};
 use serde::{Deserialize, Serialize};
 
 use crate::arrival::{ArrivalProcess, Stage, StagedArrivals};
+use crate::client::{Client, ClientSpec};
 use crate::dist;
 use crate::error::WorkloadError;
 use crate::prompt::{ContentId, Prompt, Segment};
@@ -81,6 +82,9 @@ pub struct SharedPrefixSpec {
     /// [`DEFAULT_PROMPT_INFLATION`]). With 1, all prompts have exactly the length drawn.
     #[serde(default = "default_inflation")]
     pub prompt_inflation: f64,
+    /// Who asks.
+    #[serde(default)]
+    pub client: ClientSpec,
 }
 
 const fn default_inflation() -> f64 {
@@ -119,6 +123,7 @@ impl SharedPrefixSpec {
         Ok(SharedPrefix {
             prompts,
             output_tokens: self.output_tokens,
+            client: Client::new(&self.client),
             total,
             arrivals,
             rng: streams.stream("arrivals", index),
@@ -252,6 +257,7 @@ fn text_lengths(count: u32, drawn: f64, mean: f64, rng: &mut SimRng) -> Vec<u32>
 pub struct SharedPrefix {
     prompts: Vec<Prompt>,
     output_tokens: u32,
+    client: Client,
     total: u64,
     arrivals: StagedArrivals,
     rng: SimRng,
@@ -283,6 +289,7 @@ impl Workload for SharedPrefix {
         let prompt = self.prompts[id.index() % self.prompts.len()].clone();
         self.made = self.made.checked_add(1)?;
         let mut request = Request::new(id, self.now, prompt, self.output_tokens);
+        self.client.sign(&mut request);
         request.stage = self.arrivals.stage();
         Some(request)
     }
@@ -311,6 +318,7 @@ mod tests {
             ],
             prompt_tokens_mean_reported: None,
             prompt_inflation: DEFAULT_PROMPT_INFLATION,
+            client: ClientSpec::default(),
         }
     }
 

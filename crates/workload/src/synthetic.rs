@@ -4,11 +4,12 @@ use foretoken_des_kernel::{RngStreams, SimRng, SimTime};
 use serde::{Deserialize, Serialize};
 
 use crate::arrival::{ArrivalProcess, ArrivalSpec};
+use crate::client::{Client, ClientSpec};
 use crate::error::WorkloadError;
 use crate::length::{LengthDistribution, LengthSpec};
 use crate::prompt::{ContentId, Prompt, Segment};
 use crate::quantity::{Rate, Seconds};
-use crate::request::{FlowId, Priority, Request, RequestId, StageId};
+use crate::request::{Request, RequestId, StageId};
 use crate::source::Workload;
 
 /// A synthetic load, as configurations give it.
@@ -56,17 +57,14 @@ pub struct SyntheticSpec {
     /// (the default) requests declare what they generate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
-    /// Priority of all requests, smaller being more urgent (default 0).
+    /// Who asks.
     #[serde(default)]
-    pub priority: i32,
-    /// Flow that all requests belong to (default 0).
-    #[serde(default)]
-    pub flow: u32,
+    pub client: ClientSpec,
 }
 
 impl SyntheticSpec {
     /// `requests` requests with nothing but arrivals and lengths.
-    pub const fn new(
+    pub fn new(
         arrivals: ArrivalSpec,
         requests: u32,
         prompt_tokens: LengthSpec,
@@ -80,8 +78,7 @@ impl SyntheticSpec {
             prompt_tokens,
             output_tokens,
             max_tokens: None,
-            priority: 0,
-            flow: 0,
+            client: ClientSpec::default(),
         }
     }
 
@@ -139,8 +136,7 @@ impl SyntheticSpec {
                 .map_or(SimTime::MAX, |s| SimTime::ZERO + s.to_duration()),
             system_prompt_tokens: self.system_prompt_tokens,
             max_tokens: self.max_tokens,
-            priority: Priority::new(self.priority),
-            flow: FlowId::new(self.flow),
+            client: Client::new(&self.client),
             ..Synthetic::new(arrivals, prompt, output, source, streams)
         })
     }
@@ -165,8 +161,7 @@ pub struct Synthetic {
     last: SimTime,
     system_prompt_tokens: u32,
     max_tokens: Option<u32>,
-    priority: Priority,
-    flow: FlowId,
+    client: Client,
     now: SimTime,
     made: u32,
 }
@@ -213,8 +208,7 @@ impl Synthetic {
             last: SimTime::MAX,
             system_prompt_tokens: 0,
             max_tokens: None,
-            priority: Priority::default(),
-            flow: FlowId::default(),
+            client: Client::default(),
             now: SimTime::ZERO,
             made: 0,
         }
@@ -286,8 +280,7 @@ impl Workload for Synthetic {
         if let Some(max_tokens) = self.max_tokens {
             request = request.stopping(output, max_tokens);
         }
-        request.priority = self.priority;
-        request.flow = self.flow;
+        self.client.sign(&mut request);
         let stage = self.stage_ends.partition_point(|&end| end < arrival);
         request.stage = StageId::new(u32::try_from(stage).unwrap_or(u32::MAX));
         Some(request)
