@@ -63,7 +63,7 @@ proptest! {
             num_groups, prompts_per_group, system_prompt_tokens, question_tokens,
             output_tokens: 5, stages, prompt_tokens_mean_reported: None,
             prompt_inflation: DEFAULT_PROMPT_INFLATION,
-            client: ClientSpec::default(),
+            client: foretoken_workload::ClientSpec::default(),
         };
         let drawn = f64::from(system_prompt_tokens + question_tokens);
         let reported = SharedPrefixSpec {

@@ -35,7 +35,7 @@ fn describe(workload: &Value) -> SharedPrefixSpec {
             .collect(),
         prompt_tokens_mean_reported: workload["prompt_tokens_mean_reported"].as_f64(),
         prompt_inflation: DEFAULT_PROMPT_INFLATION,
-        client: ClientSpec::default(),
+        client: foretoken_workload::ClientSpec::default(),
     }
 }
 
