@@ -81,10 +81,7 @@ impl<S: MetricSink> World<S> {
             .collect();
         let views = engines
             .iter()
-            .map(|instance| {
-                let level = &instance.level;
-                EndpointView::idle(EndpointId::new(level.instance), level.kv_blocks_total)
-            })
+            .map(|instance| EndpointView::new(EndpointId::new(instance.level.instance)))
             .collect();
         let mut world = Self {
             workload: parts.workload,
@@ -140,10 +137,11 @@ impl<S: MetricSink> World<S> {
         let now = cx.now();
         for (view, instance) in self.views.iter_mut().zip(&self.engines) {
             let stats = instance.engine.stats();
-            view.observed_at = now;
+            view.observed_at = Some(now);
             view.running = stats.running;
             view.queued = stats.waiting;
-            view.kv_used = stats.kv_used;
+            view.kv_usage = f64::from(stats.kv_used) / f64::from(stats.kv_total.max(1));
+            view.kv_blocks = stats.kv_total;
         }
         let mut context = GatewayContext::new(now, &self.views, &mut self.admission_rng);
         if self.admitter.admit(&request.view(), &mut context) != Verdict::Admit {
@@ -151,7 +149,7 @@ impl<S: MetricSink> World<S> {
         }
         let mut context = GatewayContext::new(now, &self.views, &mut self.routing_rng);
         let Some(placement) = self.router.route(&request.view(), &mut context) else {
-            return self.reject(now, request.id, RejectReason::NoEndpoint);
+            return self.reject(now, request.id, RejectReason::NoCandidate);
         };
         let index = placement.endpoint.index();
         let Some(instance) = self.engines.get_mut(index) else {

@@ -36,7 +36,7 @@ fn a_tight_engine_with_shared_prefixes_preemption_and_shedding() {
         ],
         prompt_tokens_mean_reported: None,
         prompt_inflation: 1.0,
-        client: foretoken::workload::ClientSpec::default(),
+        client: ClientSpec::default(),
     };
     let shed = |_: &RequestView<'_>, cx: &mut GatewayContext<'_>| {
         if cx.endpoints[0].queued > 1 {

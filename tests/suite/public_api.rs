@@ -69,8 +69,12 @@ fn a_router_sees_how_full_the_endpoints_are_when_a_request_arrives() {
         let [endpoint] = cx.endpoints else {
             return None;
         };
-        assert_eq!((cx.now, endpoint.observed_at), (request.arrival, cx.now));
-        let state = (endpoint.running, endpoint.queued, endpoint.kv_used);
+        assert_eq!(
+            (cx.now, endpoint.observed_at),
+            (request.arrival, Some(cx.now))
+        );
+        let kv_used = (endpoint.kv_usage * f64::from(endpoint.kv_blocks)).round();
+        let state = (endpoint.running, endpoint.queued, kv_used);
         log.lock().expect("nobody panicked").push(state);
         Some(endpoint.id.into())
     };
@@ -89,7 +93,7 @@ fn a_router_sees_how_full_the_endpoints_are_when_a_request_arrives() {
         .run()
         .expect("valid");
     // Empty; one prefills 32 tokens; one decodes its 33rd and one waits; empty again.
-    let expected = [(0, 0, 0), (1, 0, 2), (1, 1, 3), (0, 0, 0)];
+    let expected = [(0, 0, 0.0), (1, 0, 2.0), (1, 1, 3.0), (0, 0, 0.0)];
     assert_eq!(*seen.lock().expect("nobody panicked"), expected);
 }
 

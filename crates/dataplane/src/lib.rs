@@ -1,13 +1,24 @@
-//! What stands before the engines: admission and routing.
+//! What stands before the engines: admission, flow control and routing, as llm-d's router does it.
 //!
 //! A policy gets borrowed, read-only views of what a real gateway could know ([`EndpointView`],
 //! [`RequestView`](foretoken_workload::RequestView)) and returns a value; whoever hosts it applies
 //! the answer and keeps the books. A policy owns no clock and no queue.
 
 pub mod admission;
+pub mod flow;
+pub mod headers;
+pub mod pipeline;
+pub mod producer;
 pub mod router;
+pub mod saturation;
+pub mod signals;
 pub mod view;
 
 pub use admission::{AdmitAll, Admitter, RejectAll, Verdict};
-pub use router::{Placement, Random, RoundRobin, Router};
-pub use view::{EndpointId, EndpointView, GatewayContext};
+pub use flow::{FairnessPolicy, FlowView, OrderingPolicy, UsageLimit};
+pub use pipeline::{Filter, Picker, Scorer};
+pub use producer::{DataProducer, KvEvent, Response, Tier};
+pub use router::{Placement, PrefillPlacement, PrefillProfile, Random, RoundRobin, Router};
+pub use saturation::SaturationDetector;
+pub use signals::Signals;
+pub use view::{Adapters, EndpointId, EndpointView, GatewayContext, Labels, Role};

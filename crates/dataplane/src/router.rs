@@ -8,13 +8,59 @@ use crate::view::{EndpointId, GatewayContext};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Placement {
-    /// The endpoint that serves it.
+    /// The endpoint that answers it.
     pub endpoint: EndpointId,
+    /// The endpoint that computes its prompt first, if that is another one.
+    pub prefill: Option<PrefillPlacement>,
+}
+
+/// Where a prompt is computed for another endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PrefillPlacement {
+    /// The endpoint.
+    pub endpoint: EndpointId,
+    /// Which profile picked it.
+    pub profile: PrefillProfile,
+}
+
+/// Which profile picked a prefill endpoint: llm-d's data producers know only the one that is literally
+/// named `prefill`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PrefillProfile {
+    /// The profile `prefill`.
+    Standard,
+    /// A profile of another name: producers neither record its prompt nor release its load with the
+    /// first token.
+    Renamed,
+}
+
+impl Placement {
+    /// The prompt is computed on `prefill`, and `endpoint` answers.
+    pub const fn disaggregated(endpoint: EndpointId, prefill: EndpointId) -> Self {
+        Self {
+            endpoint,
+            prefill: Some(PrefillPlacement {
+                endpoint: prefill,
+                profile: PrefillProfile::Standard,
+            }),
+        }
+    }
+
+    /// The prefill endpoint, where data producers know of it.
+    pub fn known_prefill(&self) -> Option<EndpointId> {
+        self.prefill
+            .filter(|prefill| prefill.profile == PrefillProfile::Standard)
+            .map(|prefill| prefill.endpoint)
+    }
 }
 
 impl From<EndpointId> for Placement {
     fn from(endpoint: EndpointId) -> Self {
-        Self { endpoint }
+        Self {
+            endpoint,
+            prefill: None,
+        }
     }
 }
 
@@ -103,7 +149,7 @@ mod tests {
 
     fn targets(router: &mut dyn Router, decisions: usize) -> Vec<u32> {
         let endpoints: Vec<_> = (0..3)
-            .map(|id| EndpointView::idle(EndpointId::new(id), 10))
+            .map(|id| EndpointView::new(EndpointId::new(id)))
             .collect();
         let mut rng = RngStreams::new(1, 0).stream("routing", 0);
         let prompt = Prompt::new([Segment::new(ContentId::new(0), 4)]).expect("four tokens");

@@ -22,15 +22,15 @@ pub enum Verdict {
 /// use foretoken_dataplane::{Admitter, GatewayContext, Verdict};
 /// use foretoken_workload::RequestView;
 ///
-/// /// Sheds while the pool's mean queue is longer than `limit`, except for urgent requests.
+/// /// Sheds what may be shed while the pool's mean queue is longer than `limit`.
 /// struct ShedWhenDeep { limit: f64 }
 ///
 /// impl Admitter for ShedWhenDeep {
 ///     fn admit(&mut self, request: &RequestView<'_>, cx: &mut GatewayContext<'_>) -> Verdict {
 ///         let queued: u32 = cx.endpoints.iter().map(|e| e.queued).sum();
 ///         let mean = f64::from(queued) / cx.endpoints.len() as f64;
-///         let urgent = request.priority.get() < 0;
-///         if urgent || mean <= self.limit { Verdict::Admit } else { Verdict::Shed }
+///         let sheddable = request.objective.is_sheddable();
+///         if !sheddable || mean <= self.limit { Verdict::Admit } else { Verdict::Shed }
 ///     }
 /// }
 /// ```

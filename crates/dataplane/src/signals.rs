@@ -1,0 +1,226 @@
+//! What data producers know about a request and the endpoints: the attributes of llm-d's endpoints.
+//!
+//! An attribute is looked up by the name of the producer that wrote it: a scorer configured for one
+//! producer does not see what another wrote. What is missing means something else to each reader.
+
+use std::sync::Arc;
+
+/// Default name of the producer that guesses prefix matches from the gateway's own decisions.
+pub const APPROXIMATE_PREFIX: &str = "approx-prefix-cache-producer";
+/// Default name of the producer that learns prefix matches from KV events.
+pub const PRECISE_PREFIX: &str = "precise-prefix-cache-producer";
+/// Default name of the producer that counts what is in flight.
+pub const IN_FLIGHT_LOAD: &str = "inflight-load-producer";
+/// Default name of the producer that predicts latencies.
+pub const PREDICTED_LATENCY: &str = "predicted-latency-producer";
+
+/// How much of a prompt an endpoint holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct PrefixMatch {
+    /// Blocks of the prompt that it holds; weighted by tier and rounded down where there are tiers.
+    pub matched: u32,
+    /// Blocks of the prompt.
+    pub total: u32,
+    /// Tokens in a block.
+    pub block_size: u32,
+    /// Blocks that it holds, whatever their tier.
+    pub unweighted: u32,
+}
+
+impl PrefixMatch {
+    /// `matched` of `total` blocks of `block_size` tokens.
+    pub const fn new(matched: u32, total: u32, block_size: u32) -> Self {
+        Self {
+            matched,
+            total,
+            block_size,
+            unweighted: matched,
+        }
+    }
+
+    /// Share of the prompt that it holds; 0 for a prompt without blocks.
+    pub fn share(&self) -> f64 {
+        if self.total == 0 {
+            return 0.0;
+        }
+        f64::from(self.matched) / f64::from(self.total)
+    }
+}
+
+/// What a gateway has sent to an endpoint and not seen answered: live, never stale.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct InFlight {
+    /// Requests.
+    pub requests: u64,
+    /// Tokens that they have still to compute, by the producer's estimate.
+    pub tokens: u64,
+}
+
+impl InFlight {
+    /// `requests` with `tokens` to compute.
+    pub const fn new(requests: u64, tokens: u64) -> Self {
+        Self { requests, tokens }
+    }
+}
+
+/// What a predictor expects of a request on an endpoint, against the request's targets.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[non_exhaustive]
+pub struct LatencyEstimate {
+    /// Predicted time to first token, in milliseconds.
+    pub ttft_ms: f64,
+    /// Predicted time per output token, in milliseconds.
+    pub tpot_ms: f64,
+    /// Target minus prediction of the time to first token, in milliseconds.
+    pub ttft_headroom_ms: f64,
+    /// Target minus prediction of the time per output token, in milliseconds.
+    pub tpot_headroom_ms: f64,
+    /// Whether the time to first token is predicted to be below its target.
+    pub ttft_valid: bool,
+    /// Whether the time per output token is.
+    pub tpot_valid: bool,
+    /// Requests that this gateway has running there.
+    pub dispatched: u64,
+}
+
+impl LatencyEstimate {
+    /// An estimate with these headrooms, valid where they are positive.
+    pub fn with_headroom(ttft_ms: f64, tpot_ms: f64) -> Self {
+        Self {
+            ttft_headroom_ms: ttft_ms,
+            tpot_headroom_ms: tpot_ms,
+            ttft_valid: ttft_ms > 0.0,
+            tpot_valid: tpot_ms > 0.0,
+            ..Self::default()
+        }
+    }
+}
+
+/// Attributes of the endpoints for one decision, by producer.
+///
+/// ```
+/// use foretoken_dataplane::signals::{APPROXIMATE_PREFIX, PrefixMatch, Signals};
+///
+/// let mut signals = Signals::new();
+/// signals.prefix.set(APPROXIMATE_PREFIX, 0, PrefixMatch::new(5, 10, 64));
+/// assert_eq!(signals.prefix.get(APPROXIMATE_PREFIX, 0).map(|m| m.matched), Some(5));
+/// assert_eq!(signals.prefix.get(APPROXIMATE_PREFIX, 1), None);
+/// assert_eq!(signals.prefix.get("another", 0), None);
+/// ```
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Signals {
+    /// How much of the request's prompt each endpoint holds.
+    pub prefix: Columns<PrefixMatch>,
+    /// What is in flight on each endpoint.
+    pub in_flight: Columns<InFlight>,
+    /// Tokens that each endpoint would have to compute for this request.
+    pub uncached: Columns<u64>,
+    /// Predicted latencies of this request.
+    pub latency: Columns<LatencyEstimate>,
+    /// Numbers of any other kind, by `attribute/producer`.
+    pub numbers: Columns<f64>,
+}
+
+impl Signals {
+    /// No attributes.
+    pub const fn new() -> Self {
+        Self {
+            prefix: Columns::new(),
+            in_flight: Columns::new(),
+            uncached: Columns::new(),
+            latency: Columns::new(),
+            numbers: Columns::new(),
+        }
+    }
+}
+
+/// One kind of attribute: for each producer a value per endpoint, by its position among the endpoints
+/// of the decision.
+#[derive(Debug, Clone)]
+pub struct Columns<T>(Vec<Column<T>>);
+
+#[derive(Debug, Clone)]
+struct Column<T> {
+    producer: Arc<str>,
+    values: Vec<Option<T>>,
+}
+
+impl<T> Default for Columns<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> Columns<T> {
+    /// No values.
+    pub const fn new() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T: Copy> Columns<T> {
+    /// The value of the endpoint at `position`, if `producer` wrote one.
+    pub fn get(&self, producer: &str, position: usize) -> Option<T> {
+        *self.column(producer).get(position)?
+    }
+
+    /// All values that `producer` wrote; shorter than the list of endpoints where the last ones have
+    /// none.
+    pub fn column(&self, producer: &str) -> &[Option<T>] {
+        // There are one or two producers of a kind.
+        self.0
+            .iter()
+            .find(|column| &*column.producer == producer)
+            .map_or(&[], |column| &column.values)
+    }
+
+    /// Writes one value.
+    pub fn set(&mut self, producer: &str, position: usize, value: T) {
+        let values = self.values(producer);
+        if values.len() <= position {
+            values.resize(position + 1, None);
+        }
+        values[position] = Some(value);
+    }
+
+    /// The producer's column, emptied and `endpoints` long, to be filled.
+    pub fn begin(&mut self, producer: &str, endpoints: usize) -> &mut [Option<T>] {
+        let values = self.values(producer);
+        values.clear();
+        values.resize(endpoints, None);
+        values
+    }
+
+    fn values(&mut self, producer: &str) -> &mut Vec<Option<T>> {
+        let place = self
+            .0
+            .iter()
+            .position(|column| &*column.producer == producer)
+            .unwrap_or_else(|| {
+                self.0.push(Column {
+                    producer: producer.into(),
+                    values: Vec::new(),
+                });
+                self.0.len() - 1
+            });
+        &mut self.0[place].values
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_begins_empty() {
+        let mut columns = Columns::new();
+        columns.set("a", 1, 7);
+        assert_eq!(columns.column("a"), [None, Some(7)]);
+        columns.begin("a", 3)[2] = Some(9);
+        assert_eq!(columns.column("a"), [None, None, Some(9)]);
+        assert_eq!(columns.column("b"), []);
+    }
+}
