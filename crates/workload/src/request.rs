@@ -3,10 +3,10 @@
 use core::fmt;
 use std::sync::Arc;
 
-use foretoken_des_kernel::SimTime;
+use foretoken_des_kernel::{Fingerprint, SimTime};
 
 use crate::client::{Headers, SloClass};
-use crate::prompt::{ContentId, Prompt};
+use crate::prompt::{BlockHash, ContentId, Prompt};
 
 /// Number of a request: dense from 0, unique within a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -287,6 +287,19 @@ impl RequestView<'_> {
     /// Length of the prompt.
     pub fn prompt_tokens(&self) -> u32 {
         self.prompt.tokens()
+    }
+
+    /// What the hashes of its KV blocks start from: requests of different adapters or salts share no
+    /// block.
+    pub fn cache_root(&self) -> BlockHash {
+        // A salted chain starts from the hash of a hash, so that no salt equals "no salt".
+        let salt = self
+            .cache_salt
+            .map_or(0, |salt| BlockHash::root(salt).get());
+        BlockHash::root(match self.model {
+            None => salt,
+            Some(model) => Fingerprint::new().with_str(model).with(salt).value(),
+        })
     }
 }
 

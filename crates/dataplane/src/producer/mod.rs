@@ -1,11 +1,23 @@
 //! [`DataProducer`]: keeps what the gateway knows beyond the engines' metrics.
 
+mod approximate_prefix;
+mod in_flight;
+mod precise_prefix;
+mod predicted_latency;
+
 use foretoken_des_kernel::SimTime;
 use foretoken_workload::{BlockHash, RequestId, RequestView};
 
 use crate::router::Placement;
 use crate::signals::Signals;
 use crate::view::{EndpointId, EndpointView};
+
+pub use approximate_prefix::{ApproximatePrefix, ApproximatePrefixConfig, Insertion};
+pub use in_flight::{InFlightLoad, InFlightLoadConfig, uncached_tokens};
+pub use precise_prefix::{PrecisePrefix, PrecisePrefixConfig};
+pub use predicted_latency::{
+    LatencyFeatures, LatencyPredictor, PredictedLatencies, PredictedLatency, PredictedLatencyConfig,
+};
 
 /// A change of what an engine has in its KV cache, as engines publish it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,272 @@
+//! `inflight-load-producer`: counts what was sent to each endpoint and not yet answered.
+
+use std::sync::Arc;
+
+use foretoken_des_kernel::{SimDuration, SimTime};
+use foretoken_workload::{RequestId, RequestView};
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
+use smallvec::SmallVec;
+
+use crate::producer::{DataProducer, Response};
+use crate::router::{Placement, PrefillProfile};
+use crate::signals::{APPROXIMATE_PREFIX, IN_FLIGHT_LOAD, InFlight, PrefixMatch, Signals};
+use crate::view::{EndpointId, EndpointView};
+
+/// Settings of [`InFlightLoad`], named as llm-d's parameters.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InFlightLoadConfig {
+    /// Count tokens that will be generated, and keep a request's tokens until its end; off by default.
+    pub add_estimated_output_tokens: bool,
+    /// Output tokens for each prompt token, 1.5 by default.
+    pub output_ratio: f64,
+    /// The most output tokens counted for a request; no limit by default.
+    pub max_estimated_output_tokens: Option<u64>,
+    /// The producer whose prefix matches are believed.
+    pub prefix_producer: Arc<str>,
+    /// Drop a request that was silent for this long, looking once a minute. Not by default: counters
+    /// are bound to the life of the connection. Five minutes is what llm-d did before (its issue 2295).
+    pub drop_silent_after: Option<SimDuration>,
+}
+
+impl Default for InFlightLoadConfig {
+    fn default() -> Self {
+        Self {
+            add_estimated_output_tokens: false,
+            output_ratio: 1.5,
+            max_estimated_output_tokens: None,
+            prefix_producer: APPROXIMATE_PREFIX.into(),
+            drop_silent_after: None,
+        }
+    }
+}
+
+const JANITOR_PERIOD: SimDuration = SimDuration::from_secs(60);
+
+/// Counts requests and tokens in flight by endpoint, live.
+///
+/// Every pick of a decision is charged, that of a prefill profile too. With the first chunk of the
+/// answer the pick of the profile `prefill` is released, and the tokens of the others unless output is
+/// estimated; with the last chunk the rest.
+#[derive(Debug)]
+pub struct InFlightLoad {
+    name: Arc<str>,
+    config: InFlightLoadConfig,
+    counters: Vec<Counter>,
+    requests: HashMap<RequestId, Charged, FxBuildHasher>,
+    next_janitor: SimTime,
+}
+
+/// The counter of an endpoint. One that goes away takes its counter along: what is released later is
+/// not taken off the counter of whoever returns under its name.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counter {
+    load: InFlight,
+    life: u32,
+}
+
+#[derive(Debug)]
+struct Charged {
+    entries: SmallVec<[Entry; 2]>,
+    last_seen: SimTime,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    endpoint: EndpointId,
+    life: u32,
+    load: InFlight,
+    /// Whether the first chunk releases it.
+    prefill: bool,
+}
+
+impl Default for InFlightLoad {
+    fn default() -> Self {
+        Self::new(IN_FLIGHT_LOAD, InFlightLoadConfig::default())
+    }
+}
+
+impl InFlightLoad {
+    /// Counters at zero whose attributes carry the producer's `name`.
+    pub fn new(name: impl Into<Arc<str>>, config: InFlightLoadConfig) -> Self {
+        Self {
+            name: name.into(),
+            config,
+            counters: Vec::new(),
+            requests: HashMap::with_hasher(FxBuildHasher),
+            next_janitor: SimTime::ZERO + JANITOR_PERIOD,
+        }
+    }
+
+    /// The counter of an endpoint.
+    pub fn load(&self, endpoint: EndpointId) -> InFlight {
+        self.counters
+            .get(endpoint.index())
+            .map_or(InFlight::default(), |counter| counter.load)
+    }
+
+    fn counter(&mut self, endpoint: EndpointId) -> &mut Counter {
+        let index = endpoint.index();
+        if self.counters.len() <= index {
+            self.counters.resize(index + 1, Counter::default());
+        }
+        &mut self.counters[index]
+    }
+
+    fn charge(&mut self, endpoint: EndpointId, tokens: u64, prefill: bool) -> Entry {
+        let counter = self.counter(endpoint);
+        counter.load.requests += 1;
+        counter.load.tokens += tokens;
+        Entry {
+            endpoint,
+            life: counter.life,
+            load: InFlight::new(1, tokens),
+            prefill,
+        }
+    }
+
+    /// Takes `load` off the entry's endpoint, never below zero.
+    fn release(&mut self, entry: &Entry, load: InFlight) {
+        let counter = self.counter(entry.endpoint);
+        if counter.life == entry.life {
+            counter.load.requests = counter.load.requests.saturating_sub(load.requests);
+            counter.load.tokens = counter.load.tokens.saturating_sub(load.tokens);
+        }
+    }
+
+    /// Output tokens expected of a request.
+    fn estimate(&self, request: &RequestView<'_>) -> u64 {
+        if !self.config.add_estimated_output_tokens {
+            return 0;
+        }
+        let exact = f64::from(request.prompt_tokens()) * self.config.output_ratio;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "prompts have fewer than 2^32 tokens; what is negative counts as none"
+        )]
+        let tokens = libm::round(exact) as u64;
+        let cap = self.config.max_estimated_output_tokens.unwrap_or(u64::MAX);
+        tokens.min(u64::from(request.max_tokens)).min(cap)
+    }
+
+    fn drop_silent(&mut self, now: SimTime) {
+        let Some(limit) = self.config.drop_silent_after else {
+            return;
+        };
+        if now < self.next_janitor {
+            return;
+        }
+        self.next_janitor = now + JANITOR_PERIOD;
+        let mut silent: Vec<RequestId> = self
+            .requests
+            .iter()
+            .filter(|(_, charged)| now.saturating_since(charged.last_seen) >= limit)
+            .map(|(&id, _)| id)
+            .collect();
+        silent.sort_unstable();
+        for id in silent {
+            self.responded(id, Response::End { output_tokens: 0 }, now);
+        }
+    }
+}
+
+/// Tokens of a prompt of `prompt_tokens` that an endpoint with this match has to compute. The last
+/// block counts in full.
+pub fn uncached_tokens(prefix: Option<PrefixMatch>, prompt_tokens: u32) -> u64 {
+    let prompt_tokens = u64::from(prompt_tokens);
+    match prefix {
+        Some(found) if found.block_size > 0 => {
+            let block = u64::from(found.block_size);
+            let total = u64::from(found.total) * block;
+            total.saturating_sub(u64::from(found.matched) * block)
+                + prompt_tokens.saturating_sub(total)
+        }
+        _ => prompt_tokens,
+    }
+}
+
+impl DataProducer for InFlightLoad {
+    fn produce(
+        &mut self,
+        request: Option<&RequestView<'_>>,
+        endpoints: &[EndpointView],
+        now: SimTime,
+        signals: &mut Signals,
+    ) {
+        self.drop_silent(now);
+        let column = signals.in_flight.begin(&self.name, endpoints.len());
+        for (value, endpoint) in column.iter_mut().zip(endpoints) {
+            *value = Some(self.load(endpoint.id));
+        }
+        let Some(request) = request else { return };
+        let column = signals.uncached.begin(&self.name, endpoints.len());
+        for (position, value) in column.iter_mut().enumerate() {
+            let prefix = signals.prefix.get(&self.config.prefix_producer, position);
+            *value = Some(uncached_tokens(prefix, request.prompt_tokens()));
+        }
+    }
+
+    fn placed(
+        &mut self,
+        request: &RequestView<'_>,
+        placement: &Placement,
+        endpoints: &[EndpointView],
+        signals: &Signals,
+        now: SimTime,
+    ) {
+        let estimate = self.estimate(request);
+        let picks = [
+            Some((placement.endpoint, false)),
+            placement.prefill.map(|prefill| {
+                let standard = prefill.profile == PrefillProfile::Standard;
+                (prefill.endpoint, standard)
+            }),
+        ];
+        let mut entries = SmallVec::new();
+        for (endpoint, prefill) in picks.into_iter().flatten() {
+            let position = endpoints.iter().position(|other| other.id == endpoint);
+            let prefix = position
+                .and_then(|position| signals.prefix.get(&self.config.prefix_producer, position));
+            let tokens = uncached_tokens(prefix, request.prompt_tokens()) + estimate;
+            entries.push(self.charge(endpoint, tokens, prefill));
+        }
+        let charged = Charged {
+            entries,
+            last_seen: now,
+        };
+        self.requests.insert(request.id, charged);
+    }
+
+    fn responded(&mut self, request: RequestId, response: Response, now: SimTime) {
+        let Some(mut charged) = self.requests.remove(&request) else {
+            return;
+        };
+        match response {
+            Response::End { .. } => {
+                for entry in &charged.entries {
+                    self.release(entry, entry.load);
+                }
+            }
+            Response::FirstChunk => {
+                for entry in &mut charged.entries {
+                    if entry.prefill {
+                        self.release(entry, entry.load);
+                        entry.load = InFlight::default();
+                    } else if !self.config.add_estimated_output_tokens {
+                        self.release(entry, InFlight::new(0, entry.load.tokens));
+                        entry.load.tokens = 0;
+                    }
+                }
+                charged.last_seen = now;
+                self.requests.insert(request, charged);
+            }
+        }
+    }
+
+    fn removed(&mut self, endpoint: EndpointId, _now: SimTime) {
+        let counter = self.counter(endpoint);
+        counter.load = InFlight::default();
+        counter.life += 1;
+    }
+}

@@ -1,0 +1,238 @@
+//! `predicted-latency-producer`: what each endpoint's latency would be for the request in hand.
+
+use core::fmt;
+use std::sync::Arc;
+
+use foretoken_des_kernel::SimTime;
+use foretoken_workload::{RequestId, RequestView};
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
+
+use crate::headers::{tpot_target, ttft_target};
+use crate::producer::{DataProducer, Response};
+use crate::router::Placement;
+use crate::signals::{
+    APPROXIMATE_PREFIX, IN_FLIGHT_LOAD, LatencyEstimate, PREDICTED_LATENCY, Signals,
+};
+use crate::view::{EndpointId, EndpointView, Role};
+
+/// What a predictor goes by: the features of llm-d's regression service.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct LatencyFeatures {
+    /// The endpoint.
+    pub endpoint: EndpointId,
+    /// Share of its KV blocks in use, as last reported.
+    pub kv_usage: f64,
+    /// Requests waiting in it, as last reported.
+    pub queued: u32,
+    /// Requests running in it, as last reported.
+    pub running: u32,
+    /// Tokens of the prompt.
+    pub input_tokens: u32,
+    /// Share of the prompt that it holds.
+    pub prefix_share: f64,
+    /// Prompt tokens that it has still to compute for others.
+    pub prefill_tokens_in_flight: u64,
+}
+
+/// A prediction, in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct PredictedLatency {
+    /// Time to first token.
+    pub ttft_ms: f64,
+    /// Time per output token.
+    pub tpot_ms: f64,
+}
+
+/// Predicts the latency of a request on an endpoint.
+///
+/// llm-d asks an online-trained regression service. A simulation can hand in a perfect predictor (from
+/// its own latency model), a noisy or a stale one. `None` is a failed prediction.
+///
+/// ```
+/// use foretoken_dataplane::producer::{LatencyFeatures, LatencyPredictor, PredictedLatency};
+///
+/// /// 0.1 ms a prompt token, and 10 ms a token.
+/// struct Proportional;
+///
+/// impl LatencyPredictor for Proportional {
+///     fn predict(&mut self, features: &LatencyFeatures) -> Option<PredictedLatency> {
+///         let tokens = features.prefill_tokens_in_flight as f64 + f64::from(features.input_tokens);
+///         Some(PredictedLatency { ttft_ms: 0.1 * tokens, tpot_ms: 10.0 })
+///     }
+/// }
+/// ```
+pub trait LatencyPredictor: Send {
+    /// The prediction for these features.
+    fn predict(&mut self, features: &LatencyFeatures) -> Option<PredictedLatency>;
+}
+
+/// Settings of [`PredictedLatencies`], named as llm-d's parameters.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PredictedLatencyConfig {
+    /// Multiplies targets of the time per output token; 1 by default.
+    pub slo_buffer_factor: f64,
+    /// Whether answers are streamed, so that the time per output token matters; off by default.
+    pub streaming_mode: bool,
+    /// The producer whose prefix matches are believed.
+    pub prefix_producer: Arc<str>,
+    /// The producer whose counts are believed.
+    pub in_flight_producer: Arc<str>,
+}
+
+impl Default for PredictedLatencyConfig {
+    fn default() -> Self {
+        Self {
+            slo_buffer_factor: 1.0,
+            streaming_mode: false,
+            prefix_producer: APPROXIMATE_PREFIX.into(),
+            in_flight_producer: IN_FLIGHT_LOAD.into(),
+        }
+    }
+}
+
+/// Writes predictions and what they leave of the request's targets.
+///
+/// A target that a request does not name is taken as 0, so that nothing is valid, as llm-d has it. The
+/// time per output token counts only in streaming mode and not on prefill endpoints: otherwise it is
+/// valid with headroom 0.
+pub struct PredictedLatencies {
+    name: Arc<str>,
+    config: PredictedLatencyConfig,
+    predictor: Option<Box<dyn LatencyPredictor>>,
+    /// Targets of the time per output token of what runs on each endpoint, in milliseconds.
+    running: HashMap<RequestId, (EndpointId, Option<f64>), FxBuildHasher>,
+}
+
+impl fmt::Debug for PredictedLatencies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PredictedLatencies")
+            .field("name", &self.name)
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for PredictedLatencies {
+    fn default() -> Self {
+        Self::new(PREDICTED_LATENCY, PredictedLatencyConfig::default())
+    }
+}
+
+impl PredictedLatencies {
+    /// Attributes carry the producer's `name`. Without a predictor there are none, as if the service
+    /// did not answer.
+    pub fn new(name: impl Into<Arc<str>>, config: PredictedLatencyConfig) -> Self {
+        Self {
+            name: name.into(),
+            config,
+            predictor: None,
+            running: HashMap::with_hasher(FxBuildHasher),
+        }
+    }
+
+    /// Asks `predictor`.
+    #[must_use]
+    pub fn with_predictor(mut self, predictor: Box<dyn LatencyPredictor>) -> Self {
+        self.predictor = Some(predictor);
+        self
+    }
+
+    /// Requests that this gateway has running on an endpoint, and the smallest of their targets of
+    /// the time per output token.
+    fn on_endpoint(&self, endpoint: EndpointId) -> (u64, Option<f64>) {
+        // A count and a minimum do not depend on the order.
+        let here = self.running.values().filter(|(id, _)| *id == endpoint);
+        here.fold((0, None), |(count, least), &(_, target)| {
+            let least = match (least, target) {
+                (Some(a), Some(b)) => Some(f64::min(a, b)),
+                (a, b) => a.or(b),
+            };
+            (count + 1, least)
+        })
+    }
+
+    fn estimate(
+        &mut self,
+        request: &RequestView<'_>,
+        endpoint: &EndpointView,
+        features: &LatencyFeatures,
+    ) -> Option<LatencyEstimate> {
+        let predicted = self.predictor.as_mut()?.predict(features)?;
+        let (dispatched, least) = self.on_endpoint(endpoint.id);
+        let ms = |target: Option<foretoken_des_kernel::SimDuration>| {
+            target.map_or(0.0, foretoken_des_kernel::SimDuration::as_millis_f64)
+        };
+        let ttft_headroom_ms = ms(ttft_target(request)) - predicted.ttft_ms;
+        let buffer = self.config.slo_buffer_factor;
+        let ignored = !self.config.streaming_mode || endpoint.role() == Role::Prefill;
+        let (tpot_headroom_ms, tpot_valid) = if ignored {
+            (0.0, true)
+        } else {
+            let own = ms(tpot_target(request)) * buffer;
+            let target = least.map_or(own, |least| own.min(least * buffer));
+            (target - predicted.tpot_ms, predicted.tpot_ms < target)
+        };
+        Some(LatencyEstimate {
+            ttft_ms: predicted.ttft_ms,
+            tpot_ms: predicted.tpot_ms,
+            ttft_headroom_ms,
+            tpot_headroom_ms,
+            ttft_valid: ttft_headroom_ms > 0.0,
+            tpot_valid,
+            dispatched,
+        })
+    }
+}
+
+impl DataProducer for PredictedLatencies {
+    fn produce(
+        &mut self,
+        request: Option<&RequestView<'_>>,
+        endpoints: &[EndpointView],
+        _now: SimTime,
+        signals: &mut Signals,
+    ) {
+        let Some(request) = request else { return };
+        let name = self.name.clone();
+        signals.latency.begin(&name, endpoints.len());
+        for (position, endpoint) in endpoints.iter().enumerate() {
+            let prefix = signals.prefix.get(&self.config.prefix_producer, position);
+            let load = signals
+                .in_flight
+                .get(&self.config.in_flight_producer, position);
+            let features = LatencyFeatures {
+                endpoint: endpoint.id,
+                kv_usage: endpoint.kv_usage,
+                queued: endpoint.queued,
+                running: endpoint.running,
+                input_tokens: request.prompt_tokens(),
+                prefix_share: prefix.map_or(0.0, |found| found.share()),
+                prefill_tokens_in_flight: load.map_or(0, |load| load.tokens),
+            };
+            if let Some(estimate) = self.estimate(request, endpoint, &features) {
+                signals.latency.set(&name, position, estimate);
+            }
+        }
+    }
+
+    fn placed(
+        &mut self,
+        request: &RequestView<'_>,
+        placement: &Placement,
+        _endpoints: &[EndpointView],
+        _signals: &Signals,
+        _now: SimTime,
+    ) {
+        let target = tpot_target(request).map(foretoken_des_kernel::SimDuration::as_millis_f64);
+        self.running
+            .insert(request.id, (placement.endpoint, target));
+    }
+
+    fn responded(&mut self, request: RequestId, response: Response, _now: SimTime) {
+        if matches!(response, Response::End { .. }) {
+            self.running.remove(&request);
+        }
+    }
+}
