@@ -12,6 +12,7 @@ pub mod producer;
 pub mod router;
 pub mod saturation;
 pub mod signals;
+pub mod transfer;
 pub mod view;
 
 pub use admission::{AdmitAll, Admitter, RejectAll, Verdict};
