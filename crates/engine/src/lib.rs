@@ -42,6 +42,7 @@
 //! ```
 
 pub mod config;
+pub mod connector;
 pub mod engine;
 pub mod event;
 pub mod kv;
@@ -52,8 +53,10 @@ pub mod scheduler;
 mod sequence;
 
 pub use config::{CudaGraphs, EngineConfig, EngineError, SchedulerConfig, Scheduling, Semantics};
+pub use connector::{AtEnd, KvLoad, KvOffer, KvTransfer};
 pub use engine::{Engine, Policies};
 pub use event::{EngineEvent, EngineStats, StepReport};
+pub use kv::KvEvent;
 pub use plan::{Planned, StepPlan};
 pub use preemption::{LastAdmitted, LeastUrgent, PreemptionPolicy, RunningView};
 pub use scheduler::{Output, Scheduler};
