@@ -17,6 +17,64 @@
 //! release_kv                      ->   frees the blocks
 //! ```
 //!
+//! A host with a link that takes 3 ms, whatever it carries:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use foretoken_des_kernel::{SimDuration, SimTime};
+//! use foretoken_engine::{Engine, EngineConfig, EngineEvent, KvTransfer, Policies};
+//! # use foretoken_latency_model::{Fine, LatencyModel, StepShape};
+//! use foretoken_workload::{ContentId, Lifecycle, Prompt, Request, RequestId, Segment};
+//! # #[derive(Debug)]
+//! # struct TenMillis;
+//! # impl LatencyModel for TenMillis {
+//! #     fn step(&self, _shape: &StepShape) -> Fine {
+//! #         Fine::from_nanos_f64(10e6).expect("a small positive number")
+//! #     }
+//! # }
+//!
+//! let engine = || Engine::new(EngineConfig::default(), Arc::new(TenMillis), Policies::fcfs());
+//! let (mut prefill, mut decode) = (engine()?, engine()?);
+//! let prompt = Prompt::new([Segment::new(ContentId::new(0), 100)])?;
+//! let id = RequestId::new(0);
+//!
+//! let request = Request::new(id, SimTime::ZERO, prompt.clone(), 1);
+//! prefill.submit_remote(SimTime::ZERO, request, KvTransfer::produce());
+//! let mut computed = SimTime::ZERO;
+//! while let Some(now) = prefill.next_wake() {
+//!     prefill.advance(now, &mut |event| match event {
+//!         EngineEvent::Request(it) if matches!(it.what, Lifecycle::Finished { .. }) => computed = it.at,
+//!         _ => {}
+//!     });
+//! }
+//! assert_eq!(prefill.stats().kv_used, 7);
+//!
+//! let request = Request::new(id, SimTime::ZERO, prompt, 3);
+//! decode.submit_remote(computed, request, KvTransfer::consume());
+//! let mut read = None;
+//! let mut tokens = Vec::new();
+//! while let Some(now) = read.into_iter().chain(decode.next_wake()).min() {
+//!     if read == Some(now) {
+//!         read = None;
+//!         decode.kv_loaded(now, id);
+//!         prefill.release_kv(now, id);
+//!     }
+//!     decode.advance(now, &mut |event| match event {
+//!         EngineEvent::KvLoad { at, load } => {
+//!             assert_eq!((load.tokens, load.blocks), (100, 7));
+//!             read = Some(at + SimDuration::from_millis(3));
+//!         }
+//!         EngineEvent::Request(it) if matches!(it.what, Lifecycle::Tokens { .. }) => tokens.push(it.at),
+//!         _ => {}
+//!     });
+//! }
+//! // Computed at 10 ms and read at 13 ms, which the empty step of this instant reports. The next one
+//! // is planned 1 ms later and computes the last token of the prompt.
+//! let millis = |n| SimTime::ZERO + SimDuration::from_millis(n);
+//! assert_eq!(tokens, [24, 34, 44].map(millis));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! What the workers have seen, an engine learns with the output of a step: a transfer that ends while
 //! a step runs is noticed when that step's output is applied, and is of use to the next step that is
 //! planned. An engine whose requests only wait for loads plans empty steps, with pauses of 1 ms. One
@@ -125,12 +183,15 @@ impl KvOffer {
 
 /// What becomes of a request's blocks when it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum AtEnd {
     /// They are free.
     #[default]
     Free,
     /// If it ends by its length they stay allocated, for others to read, until
-    /// [`Engine::release_kv`](crate::Engine::release_kv). An end of another kind leaves nothing.
+    /// [`Engine::release_kv`](crate::Engine::release_kv): they count as used, and nobody can take them.
+    /// An end of another kind leaves nothing, nor does an end after the blocks were lost to a
+    /// preemption.
     Hold,
 }
 

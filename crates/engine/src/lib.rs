@@ -5,6 +5,9 @@
 //! by recomputation, prefix caching by chained block hashes over a free queue in LRU order, and
 //! asynchronous scheduling with two batches in flight.
 //!
+//! KV can come from other engines and stay for them ([`connector`]), and what the prefix cache holds
+//! can be followed by its events ([`KvEvent`]).
+//!
 //! The engine owns no clock, thread or queue of events. It is told the time, answers, and says when
 //! it wants to be called again:
 //!

@@ -314,7 +314,6 @@ impl Engine {
             }
             let (request, transfer) = entry.remove();
             self.scheduler.add_remote(self.now, request, transfer);
-            self.stalled = false;
         }
         self.apply_aborts(report);
     }

@@ -252,10 +252,9 @@ impl Side {
         }
     }
 
-    fn until(&mut self, millis: u64) {
+    fn until(&mut self, now: SimTime) {
         let events = &mut self.events;
-        self.engine
-            .advance(ms(millis), &mut |event| events.push(event));
+        self.engine.advance(now, &mut |event| events.push(event));
     }
 
     fn used(&self) -> u32 {
@@ -299,7 +298,7 @@ fn a_prompt_is_handed_over() {
     prefill
         .engine
         .submit_remote(ms(0), request(0, 0, 35, 1), KvTransfer::produce());
-    prefill.until(10);
+    prefill.until(ms(10));
     let ended = Lifecycle::Finished {
         reason: FinishReason::Length,
     };
@@ -312,7 +311,7 @@ fn a_prompt_is_handed_over() {
     decode
         .engine
         .submit_remote(ms(10), request(0, 0, 35, 3), KvTransfer::consume());
-    decode.until(12);
+    decode.until(ms(12));
     assert_eq!(decode.loads(), [(ms(10), 35, 3)]);
     assert_eq!((decode.used(), decode.of(0)), (3, vec![]));
 
@@ -320,7 +319,7 @@ fn a_prompt_is_handed_over() {
     let end = ms(14) + SimDuration::from_micros(500);
     decode.engine.kv_loaded(end, RequestId::new(0));
     prefill.engine.release_kv(end, RequestId::new(0));
-    decode.until(40);
+    decode.until(ms(40));
     let scheduled = Lifecycle::Scheduled { cached_tokens: 34 };
     let token = Lifecycle::Tokens { count: 1 };
     let expected = [
@@ -329,17 +328,17 @@ fn a_prompt_is_handed_over() {
         (ms(36), token),
         (ms(46), token),
     ];
-    decode.until(100);
+    decode.until(ms(100));
     assert_eq!(decode.of(0)[..4], expected);
     assert!(decode.engine.is_drained() && decode.used() == 0);
 
     // The prefill engine has nothing to do, so it does not notice before its next step ends.
-    prefill.until(60);
+    prefill.until(ms(60));
     assert_eq!(prefill.used(), 3);
     prefill.engine.submit(ms(60), request(1, 60, 5, 1));
-    prefill.until(60);
+    prefill.until(ms(60));
     assert_eq!(prefill.used(), 4);
-    prefill.until(100);
+    prefill.until(ms(100));
     assert_eq!(prefill.used(), 0);
 }
 
@@ -352,10 +351,10 @@ fn a_load_starts_when_the_step_has_been_planned() {
     };
     let mut side = Side::new(Scheduling::Asynchronous, host);
     side.engine.submit(ms(0), request(0, 0, 5, 9));
-    side.until(1);
+    side.until(ms(1));
     side.engine
         .submit_remote(ms(1), request(1, 1, 35, 1), KvTransfer::consume());
-    side.until(30);
+    side.until(ms(30));
     // The first batch runs from 2 to 12. The second is planned from 2 to 4.
     assert_eq!(side.loads(), [(ms(4), 35, 3)]);
 }
@@ -366,12 +365,12 @@ fn a_load_is_noticed_with_the_step_that_ends_next() {
     for (loaded, scheduled) in [(30, 30), (31, 40)] {
         let mut side = Side::new(Scheduling::Synchronous, FREE);
         side.engine.submit(ms(0), request(0, 0, 5, 9));
-        side.until(5);
+        side.until(ms(5));
         side.engine
             .submit_remote(ms(5), request(1, 5, 35, 1), KvTransfer::consume());
-        side.until(loaded - 1);
+        side.until(ms(loaded - 1));
         side.engine.kv_loaded(ms(loaded), RequestId::new(1));
-        side.until(200);
+        side.until(ms(200));
         assert_eq!(side.of(1)[0].0, ms(scheduled));
     }
 }
@@ -384,9 +383,9 @@ fn an_end_of_another_kind_leaves_nothing() {
         .submit_remote(ms(0), stops, KvTransfer::produce());
     side.engine
         .submit_remote(ms(0), request(1, 0, 35, 1), KvTransfer::produce());
-    side.until(5);
+    side.until(ms(5));
     side.engine.abort(ms(5), RequestId::new(1));
-    side.until(50);
+    side.until(ms(50));
     assert_eq!(side.used(), 0);
     assert_eq!(side.engine.scheduler().held().count(), 0);
 }
@@ -402,36 +401,48 @@ fn an_abort_before_the_load_is_confirmed() {
     side.engine
         .submit_remote(ms(0), request(0, 0, 35, 1), KvTransfer::consume());
     side.engine.abort(ms(1), RequestId::new(0));
-    side.until(9);
+    side.until(ms(9));
     assert_eq!(side.loads(), [(ms(1), 0, 0)]);
     assert!(side.engine.is_drained() && side.engine.next_wake().is_none());
     // A late report of a load that nobody waits for is ignored.
     side.engine.kv_loaded(ms(9), RequestId::new(0));
     side.engine.release_kv(ms(9), RequestId::new(0));
     side.engine.submit(ms(9), request(1, 9, 5, 1));
-    side.until(50);
+    side.until(ms(50));
     assert!(side.engine.is_drained());
 }
 
+/// The step that shows the engine to be stuck is planned at 35 and applied at 36: an abort between the
+/// two counts.
 #[test]
 fn a_stalled_engine_sleeps_until_an_abort() {
-    let mut side = Side::new(Scheduling::Synchronous, FREE);
-    // 256 blocks: 251 of the first, and 5 for the load. In the step after the one that reports the load
-    // the first needs another.
-    side.engine.submit(ms(0), request(0, 0, 251 * 16 - 2, 9));
-    side.engine
-        .submit_remote(ms(1), request(1, 1, 80, 1), KvTransfer::consume());
-    side.until(35);
-    assert_eq!(side.used(), 256);
-    side.engine.kv_loaded(ms(35), RequestId::new(1));
-    side.until(20_000);
-    assert!(side.engine.is_stalled() && side.engine.next_wake().is_none());
-    assert_eq!(side.used(), 5);
-    side.engine.abort(ms(20_000), RequestId::new(0));
-    side.until(20_100);
-    let scheduled = Lifecycle::Scheduled { cached_tokens: 79 };
-    assert_eq!(side.of(1)[0], (ms(20_000), scheduled));
-    assert!(side.engine.is_drained() && !side.engine.is_stalled());
+    let micros = |micros| SimTime::ZERO + SimDuration::from_micros(micros);
+    for (aborted, scheduled) in [
+        (micros(35_500), ms(37)),
+        (micros(36_500), micros(36_500)),
+        (ms(20_000), ms(20_000)),
+    ] {
+        let host = HostCosts {
+            update: SimDuration::from_millis(1),
+            ..FREE
+        };
+        let mut side = Side::new(Scheduling::Synchronous, host);
+        // 251 of 256 blocks, and one more from 33 on. The load takes the other five.
+        side.engine.submit(ms(0), request(0, 0, 251 * 16 - 1, 9));
+        side.engine
+            .submit_remote(ms(0), request(1, 0, 80, 1), KvTransfer::consume());
+        side.until(ms(30));
+        assert_eq!(side.used(), 256);
+        side.engine.kv_loaded(ms(30), RequestId::new(1));
+        side.until(aborted);
+        let asleep = side.engine.next_wake().is_none();
+        assert_eq!((side.engine.is_stalled(), side.used()), (asleep, 5));
+        side.engine.abort(aborted, RequestId::new(0));
+        side.until(ms(21_000));
+        let what = Lifecycle::Scheduled { cached_tokens: 79 };
+        assert_eq!(side.of(1)[0], (scheduled, what));
+        assert!(side.engine.is_drained() && !side.engine.is_stalled());
+    }
 }
 
 #[test]
@@ -449,14 +460,14 @@ fn an_answer_of_later_is_asked_for_again_and_again() {
     // One still in the front end, one in the queue.
     let offer = KvOffer::InStep { tokens: 32 };
     side.engine.offer(ms(1), RequestId::new(0), offer);
-    side.until(20);
+    side.until(ms(20));
     assert_eq!(
         side.of(0)[0],
         (ms(3), Lifecycle::Scheduled { cached_tokens: 32 })
     );
     assert_eq!((side.of(1), side.engine.is_stalled()), (vec![], false));
     side.engine.offer(ms(20), RequestId::new(1), offer);
-    side.until(50);
+    side.until(ms(50));
     assert_eq!(
         side.of(1)[0],
         (ms(21), Lifecycle::Scheduled { cached_tokens: 32 })
