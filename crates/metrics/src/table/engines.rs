@@ -48,7 +48,7 @@ pub(super) fn apart(endpoints: &[EndpointReport]) -> Option<Table> {
         "busy",
         "steps",
         "served",
-        "output tokens",
+        "output tok",
         "prefix hits",
     ];
     // Only where prefill and decode are apart.

@@ -160,10 +160,10 @@ fn clients(kind: &str, rows: usize, more: &[&str]) -> Option<Table> {
         "finished",
         "rejected",
         "cut short",
-        "TTFT [ms]",
+        "TTFT ms",
         "p99",
-        "TPOT [ms]",
-        "E2E [ms]",
+        "TPOT ms",
+        "E2E ms",
         "output tok/s",
     ];
     (1..=MAX_ROWS)
@@ -206,7 +206,7 @@ fn client(name: String, summary: &Summary) -> impl Iterator<Item = String> {
 pub(super) fn objectives(report: &Report) -> Option<Table> {
     let columns = [
         "objectives",
-        "limits [ms]",
+        "limits, ms",
         "arrived",
         "met",
         "share",
