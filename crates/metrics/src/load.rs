@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::endpoint::{EndpointReport, Service};
 use crate::gauges::{BUSY, GaugeReport, Gauges, KV_TOTAL, KV_USED, Levels, RUNNING, WAITING};
+use crate::record::RequestRecord;
 use crate::round::{rough, share, significant};
 use crate::series::Series;
 use crate::sink::{LevelRecord, StepRecord};
@@ -139,33 +140,28 @@ impl Load {
         }
     }
 
-    /// The engines one by one, with what they did for requests; engines without an entry in
-    /// `services` did nothing.
-    pub(crate) fn endpoints(&self, services: &[Service], end: SimTime) -> Vec<EndpointReport> {
-        let nothing = Service::default();
-        let services = services.iter().chain(core::iter::repeat(&nothing));
+    /// The engines one by one, with what they did for requests; none if there is only one.
+    pub(crate) fn endpoints(&self, records: &[RequestRecord], end: SimTime) -> Vec<EndpointReport> {
+        if self.engines.len() < 2 {
+            return Vec::new();
+        }
+        let report = |(endpoint, (engine, service)): (u32, (&Engine, Service))| EndpointReport {
+            endpoint,
+            running: engine.gauges.running(end),
+            waiting: engine.gauges.waiting(end),
+            kv_occupancy: engine.gauges.kv_occupancy(),
+            busy_share: significant(share(engine.gauges.busy(), end.as_nanos().into())),
+            steps: engine.steps,
+            served: service.served,
+            prefills: service.prefills,
+            output_tokens: service.output_tokens,
+            prefix_hit_rate: service.prefix_hit_rate(),
+        };
+        let services = Service::of_each(self.engines.len(), records);
         (0..)
             .zip(self.engines.iter().zip(services))
-            .map(
-                |(endpoint, (Engine { gauges, steps }, service))| EndpointReport {
-                    endpoint,
-                    running: gauges.running(end),
-                    waiting: gauges.waiting(end),
-                    kv_occupancy: gauges.kv_occupancy(),
-                    busy_share: significant(share(gauges.busy(), end.as_nanos().into())),
-                    steps: *steps,
-                    served: service.served,
-                    prefills: service.prefills,
-                    output_tokens: service.output_tokens,
-                    prefix_hit_rate: service.prefix_hit_rate(),
-                },
-            )
+            .map(report)
             .collect()
-    }
-
-    /// Number of engines that were heard of.
-    pub(crate) const fn engines(&self) -> usize {
-        self.engines.len()
     }
 
     fn series(&self, end: SimTime) -> TimeSeries {
@@ -274,6 +270,47 @@ mod tests {
             }
         );
         assert_eq!(report.engines, 2);
+    }
+
+    #[test]
+    fn engines_one_by_one_add_up_to_all_of_them() {
+        let mut load = Load::new();
+        for instance in [0, 1] {
+            load.on_level(us(0), &level(instance, 1, 0, 20));
+        }
+        load.on_level(us(4), &level(1, 5, 3, 80));
+        load.on_step(&StepRecord {
+            instance: 1,
+            start: us(1),
+            end: us(6),
+            tokens: 10,
+            sequences: 2,
+        });
+        let end = us(10);
+        load.settle(end);
+        let [first, second] = load.endpoints(&[], end)[..] else {
+            panic!("two engines were heard of")
+        };
+        assert_eq!((first.running.mean, first.kv_occupancy.max), (1.0, 0.2));
+        assert_eq!((first.steps, first.busy_share), (0, 0.0));
+        assert_eq!((second.running.mean, second.running.max), (3.4, 5.0));
+        assert_eq!(
+            (second.kv_occupancy.mean, second.kv_occupancy.max),
+            (0.56, 0.8)
+        );
+        assert_eq!((second.steps, second.busy_share), (1, 0.5));
+        let all = load.report(end);
+        assert_eq!(all.running.mean, first.running.mean + second.running.mean);
+        assert_eq!(all.waiting.mean, second.waiting.mean);
+        assert_eq!(all.kv_occupancy.mean, 0.38);
+        assert_eq!((all.busy_share, all.steps), (0.25, 1));
+    }
+
+    #[test]
+    fn an_engine_alone_is_the_whole() {
+        let mut load = Load::new();
+        load.on_level(us(0), &level(0, 1, 0, 10));
+        assert_eq!(load.endpoints(&[], us(5)), []);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use foretoken_workload::SloClass;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::RunDigest;
-use crate::endpoint::{EndpointReport, Service};
+use crate::endpoint::EndpointReport;
 use crate::fairness::{Fairness, served_share};
 use crate::group::GroupKey;
 use crate::load::LoadReport;
@@ -106,7 +106,7 @@ impl Report {
     pub fn new(recording: &Recording, seed: u64, replication: u64) -> Self {
         let (end, load) = (recording.end(), recording.load());
         let parts = Parts::of(recording);
-        let tenants = parts.by(|key| key.flow);
+        let tenants = parts.unless_default(|key| key.flow);
         let served: Vec<_> = tenants
             .values()
             .map(|samples| (samples.served_tokens(), samples.demanded_tokens()))
@@ -126,14 +126,17 @@ impl Report {
                     summary: samples.summary(),
                 })
                 .collect(),
-            classes: unless_default(parts.by(|key| key.class))
+            classes: parts
+                .unless_default(|key| key.class)
+                .into_iter()
                 .map(|(class, samples)| ClassReport {
                     class,
                     summary: samples.summary(),
                 })
                 .collect(),
             fairness: Fairness::of(&served),
-            tenants: unless_default(tenants)
+            tenants: tenants
+                .into_iter()
                 .map(|(flow, samples)| TenantReport {
                     tenant: flow.get(),
                     demanded_tokens: samples.demanded_tokens(),
@@ -146,10 +149,7 @@ impl Report {
                 .collect(),
             slo: Vec::new(),
             load: load.report(end),
-            endpoints: match load.engines() {
-                0 | 1 => Vec::new(),
-                count => load.endpoints(&Service::of_each(count, recording.records()), end),
-            },
+            endpoints: load.endpoints(recording.records(), end),
         }
     }
 }
@@ -181,12 +181,13 @@ impl Parts {
         }
         joined
     }
-}
 
-/// Nothing if all is of the default kind: then the parts are the whole.
-fn unless_default<K: Ord + Default>(
-    parts: BTreeMap<K, Samples>,
-) -> impl Iterator<Item = (K, Samples)> {
-    let only_default = parts.len() == 1 && parts.contains_key(&K::default());
-    parts.into_iter().filter(move |_| !only_default)
+    /// The same; nothing if all is of the default kind, for then that is the whole.
+    fn unless_default<K: Ord + Default>(
+        &self,
+        key: impl Fn(&GroupKey) -> K,
+    ) -> BTreeMap<K, Samples> {
+        let plain = self.0.iter().all(|(group, _)| key(group) == K::default());
+        if plain { BTreeMap::new() } else { self.by(key) }
+    }
 }
