@@ -48,7 +48,7 @@ pub mod prelude {
     pub use foretoken_latency_model::{
         Affine, Explanation, Fine, HostCosts, KernelPhysics, LatencyModel, StepShape,
     };
-    pub use foretoken_metrics::{MetricSink, Recorder, Report, Slo};
+    pub use foretoken_metrics::{MetricSink, Recorder, Report, Slo, Slos};
     pub use foretoken_workload::{
         ClientSpec, Headers, LengthSpec, Lifecycle, ObjectivePriority, Occurrence, Prompt,
         QueueOrder, Request, RequestId, RequestView, SharedPrefixSpec, SloClass, Synthetic,

@@ -3,7 +3,7 @@
 use foretoken_des_kernel::SimTime;
 use foretoken_hwspec::Catalog;
 use foretoken_latency_model::{Confidence, Extent};
-use foretoken_metrics::{MetricSink, Recorder, Recording, Report, RequestRecord, StepRecord};
+use foretoken_metrics::{MetricSink, Recorder, Recording, Report, RequestRecord, Slos, StepRecord};
 use foretoken_workload::WorkloadSpec;
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +45,9 @@ pub struct Scenario {
     /// Ends the run at this simulated time, in seconds; by default it runs until all is served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub horizon_s: Option<f64>,
+    /// What the clients of each class of service were promised; nothing by default.
+    #[serde(default, skip_serializing_if = "Slos::is_empty")]
+    pub slos: Slos,
 }
 
 impl Scenario {
@@ -57,6 +60,7 @@ impl Scenario {
             seed: 0,
             replication: 0,
             horizon_s: None,
+            slos: Slos::default(),
         }
     }
 
@@ -133,8 +137,10 @@ impl Scenario {
         let sink = (recorder, Reach::default());
         let ((recorder, reach), end) = self.assemble(resolved)?.run_with(sink)?;
         let recording = recorder.finish(end.at);
+        let mut report = Report::new(&recording, self.seed, self.replication);
+        report.slo = self.slos.attainment(&recording);
         let prediction = Prediction {
-            report: Report::new(&recording, self.seed, self.replication),
+            report,
             confidence: resolved
                 .latency
                 .confidence(&reach.extent(recording.records())),

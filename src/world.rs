@@ -160,6 +160,12 @@ impl<S: MetricSink> World<S> {
             });
             return;
         };
+        let dispatched = Lifecycle::Dispatched {
+            endpoint: instance.level.instance,
+            prefill: None,
+        };
+        let occurrence = Occurrence::new(now, request.id, dispatched);
+        self.sink.on_occurrence(&occurrence);
         instance.engine.submit(now, request);
         self.settle(index, cx);
     }

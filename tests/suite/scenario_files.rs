@@ -145,3 +145,41 @@ workload:
     let code = Scenario::new(Deployment::new("Qwen/Qwen2.5-7B-Instruct", "H100", 1), load);
     assert_eq!(file, Ok(code));
 }
+
+#[test]
+fn objectives_of_classes_are_part_of_a_scenario() {
+    let slos = "slos:\n  standard: { ttft-ms: 500, tpot-ms: 50 }\n  critical: { e2e-ms: 60000 }\n";
+    let chat = example(EXAMPLES[0]);
+    let plain = from_yaml(&chat).expect("an example");
+    let scenario = Scenario {
+        horizon_s: Some(10.0),
+        ..from_yaml(&format!("{chat}{slos}")).expect("valid objectives")
+    };
+    assert_eq!(
+        serde_json::to_value(&plain)
+            .expect("plain data")
+            .get("slos"),
+        None
+    );
+    let report = scenario
+        .run(&Catalog::builtin(), &Physics::default())
+        .expect("valid");
+    let [critical, standard] = &report.slo[..] else {
+        panic!("two classes have objectives: {:?}", report.slo)
+    };
+    assert_eq!(
+        (critical.goodput.arrived, critical.goodput.share),
+        (0, None)
+    );
+    assert_eq!(standard.goodput.arrived, report.overall.counts.arrived);
+    assert!((1..=report.overall.counts.finished).contains(&standard.goodput.met));
+
+    for (wrong, named) in [
+        ("vital: {}", "vital"),
+        ("batch: { ttft: 5 }", "ttft"),
+        ("batch: { ttft-ms: -5 }", "ttft-ms is -5"),
+    ] {
+        let error = from_yaml(&format!("{chat}slos:\n  {wrong}\n")).expect_err(wrong);
+        assert!(error.contains(named), "{error}");
+    }
+}

@@ -92,6 +92,9 @@ pub struct Semantics {
     pub continue_after_self_preemption: bool,
     /// A victim before the request being served never makes the next one lose its turn (from 0.29).
     pub victims_keep_turns: bool,
+    /// Waiting requests that hold blocks, because their KV came from outside, are admitted before all
+    /// others (from 0.33). Without it they can be stuck for good behind a head that needs their blocks.
+    pub block_holders_first: bool,
     /// Blocks that stay free when a waiting request is admitted (`watermark`; from 0.26).
     pub watermark_blocks: u32,
 }
@@ -105,6 +108,7 @@ impl Semantics {
             lone_request_ignores_threshold: minor >= 33,
             continue_after_self_preemption: minor >= 33,
             victims_keep_turns: minor >= 29,
+            block_holders_first: minor >= 33,
             watermark_blocks: 0,
         }
     }

@@ -4,6 +4,9 @@ use foretoken_des_kernel::SimTime;
 use foretoken_latency_model::StepShape;
 use foretoken_workload::Occurrence;
 
+use crate::connector::KvLoad;
+use crate::kv::KvEvent;
+
 /// Something that an engine reports while it is advanced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -13,6 +16,27 @@ pub enum EngineEvent {
     Request(Occurrence),
     /// A step ended, and its output is applied now.
     Step(StepReport),
+    /// The workers are told to read KV from outside. Unless it is a mere
+    /// [confirmation](KvLoad::is_confirmation), the host answers with
+    /// [`Engine::kv_loaded`](crate::Engine::kv_loaded) when it has been read.
+    KvLoad {
+        /// When they get the message of the step in which the blocks were taken, and start; may lie
+        /// after the engine's clock by the time of planning.
+        at: SimTime,
+        /// What is read.
+        load: KvLoad,
+    },
+    /// The prefix cache changed; only if the engine is [told to say so](crate::Engine::with_kv_events).
+    ///
+    /// As vLLM 0.15.1 does, the engine publishes what has changed when it applies the output of a
+    /// step, after all else that this does. Asynchronously that is the output of the step before: what
+    /// the plan of a step changed is known while the step still runs.
+    Kv {
+        /// When it was published.
+        at: SimTime,
+        /// What changed.
+        event: KvEvent,
+    },
 }
 
 /// A step that ended.

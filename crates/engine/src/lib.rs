@@ -5,6 +5,9 @@
 //! by recomputation, prefix caching by chained block hashes over a free queue in LRU order, and
 //! asynchronous scheduling with two batches in flight.
 //!
+//! KV can come from other engines and stay for them ([`connector`]), and what the prefix cache holds
+//! can be followed by its events ([`KvEvent`]).
+//!
 //! The engine owns no clock, thread or queue of events. It is told the time, answers, and says when
 //! it wants to be called again:
 //!
@@ -42,6 +45,7 @@
 //! ```
 
 pub mod config;
+pub mod connector;
 pub mod engine;
 pub mod event;
 pub mod kv;
@@ -52,8 +56,10 @@ pub mod scheduler;
 mod sequence;
 
 pub use config::{CudaGraphs, EngineConfig, EngineError, SchedulerConfig, Scheduling, Semantics};
+pub use connector::{AtEnd, KvLoad, KvOffer, KvTransfer};
 pub use engine::{Engine, Policies};
 pub use event::{EngineEvent, EngineStats, StepReport};
+pub use kv::KvEvent;
 pub use plan::{Planned, StepPlan};
 pub use preemption::{LastAdmitted, LeastUrgent, PreemptionPolicy, RunningView};
 pub use scheduler::{Output, Scheduler};

@@ -3,6 +3,7 @@
 use foretoken_latency_model::StepShape;
 use foretoken_workload::RequestId;
 
+use crate::connector::KvLoad;
 use crate::sequence::Slot;
 
 /// One sequence's part of a step.
@@ -26,7 +27,7 @@ pub struct Planned {
 pub struct Admission {
     /// The request.
     pub request: RequestId,
-    /// Tokens found in the prefix cache.
+    /// Tokens found in the prefix cache or read from outside.
     pub cached_tokens: u32,
     /// Whether it had been preempted before.
     pub resumed: bool,
@@ -42,6 +43,8 @@ pub struct StepPlan {
     pub admitted: Vec<Admission>,
     /// Who lost its blocks, in the order of preemption.
     pub preempted: Vec<RequestId>,
+    /// What the workers are to read from outside, from now on and beside the steps.
+    pub loads: Vec<KvLoad>,
 }
 
 impl StepPlan {
@@ -70,5 +73,6 @@ impl StepPlan {
         self.entries.clear();
         self.admitted.clear();
         self.preempted.clear();
+        self.loads.clear();
     }
 }

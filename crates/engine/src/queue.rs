@@ -1,5 +1,6 @@
 //! The waiting queue: sequences in the order of their keys.
 
+use core::ops::Bound;
 use std::collections::BTreeSet;
 
 use foretoken_workload::{OrderKey, QueueOrder, RequestId, Requeue};
@@ -71,14 +72,20 @@ impl WaitingQueue {
         self.places.insert(place);
     }
 
-    pub(crate) fn head(&self) -> Option<Slot> {
-        self.places.first().map(|place| place.3)
+    /// The one behind `passed`; without it, the head.
+    pub(crate) fn next(&self, passed: Option<Slot>) -> Option<Slot> {
+        let Some(passed) = passed else {
+            return self.places.first().map(|place| place.3);
+        };
+        let place = self.by_slot[passed as usize].expect(WAITING_HAVE_PLACES);
+        let behind = (Bound::Excluded(place), Bound::Unbounded);
+        self.places.range(behind).next().map(|place| place.3)
     }
 
     pub(crate) fn remove(&mut self, slot: Slot) {
         let place = self.by_slot[slot as usize]
             .take()
-            .expect("a waiting sequence has a place");
+            .expect(WAITING_HAVE_PLACES);
         self.places.remove(&place);
     }
 
@@ -96,6 +103,8 @@ impl WaitingQueue {
         }
     }
 }
+
+const WAITING_HAVE_PLACES: &str = "a waiting sequence has a place";
 
 #[cfg(test)]
 mod tests {
@@ -119,7 +128,8 @@ mod tests {
         }
         assert_eq!(queue.iter().collect::<Vec<_>>(), [9, 8, 5, 3]);
         queue.remove(9);
-        assert_eq!((queue.head(), queue.len()), (Some(8), 3));
+        assert_eq!((queue.next(None), queue.len()), (Some(8), 3));
+        assert_eq!((queue.next(Some(8)), queue.next(Some(3))), (Some(5), None));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use foretoken_workload::{BlockHash, BlockHasher, FinishReason, Request};
 
+use crate::connector::KvTransfer;
 use crate::kv::BlockTable;
 
 /// Place of a sequence in the scheduler's store; reused after its end.
@@ -10,6 +11,10 @@ pub(crate) type Slot = u32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Status {
     Waiting,
+    /// Waits with blocks that are being filled from outside (`WAITING_FOR_REMOTE_KVS`).
+    Loading,
+    /// The load has been reported; the next scan of the queue that reaches it goes on with it.
+    Loaded,
     Running,
     Preempted,
 }
@@ -19,6 +24,7 @@ pub(crate) enum Status {
 #[derive(Debug)]
 pub(crate) struct Sequence {
     pub(crate) request: Request,
+    pub(crate) transfer: KvTransfer,
     pub(crate) status: Status,
     /// Output tokens that the scheduler knows.
     pub(crate) outputs: u32,
@@ -37,9 +43,10 @@ pub(crate) struct Sequence {
 }
 
 impl Sequence {
-    pub(crate) fn new(request: Request) -> Self {
+    pub(crate) fn new(request: Request, transfer: KvTransfer) -> Self {
         Self {
             request,
+            transfer,
             status: Status::Waiting,
             outputs: 0,
             computed: 0,

@@ -3,8 +3,8 @@
 //! A simulation tells a [`MetricSink`] what happens: arrivals, stations in the life of requests,
 //! steps, levels. [`Recorder`] is the sink that takes down everything a [`Report`] needs, and
 //! returns it by value as a [`Recording`]: one [`RequestRecord`] per request, the distribution of
-//! the times between tokens, and gauges over time. [`Slo`] counts how many requests were served
-//! well.
+//! the times between tokens, and gauges over time. [`Slo`] and [`Slos`] count how many requests were
+//! served well, [`jain`] says how evenly.
 //!
 //! This crate knows what happened and its statistics, not why: it depends on no engine.
 //!
@@ -41,16 +41,24 @@
 //!
 //! - *Identity of latencies*: TTFT plus all gaps between tokens is the end-to-end latency of a
 //!   complete request, in integer nanoseconds.
-//! - *Conservation of requests*: what arrived has finished, was rejected, was aborted or is in
-//!   flight; checked whenever a report is made.
+//! - *Conservation of requests*: what arrived has finished, was rejected, was cut short (aborted,
+//!   evicted, lost with its endpoint) or is in flight; checked whenever a report is made, for every
+//!   stage, class and tenant.
+//! - *Groups add up*: stages, classes and tenants each are all requests, and every request is in one of
+//!   each.
 //! - *Request lifecycle*: things happen to a request after its arrival, in order of time, and
 //!   nothing after its end; checked as they are told.
 //! - A report depends neither on the order in which simultaneous occurrences of different requests
 //!   were told, nor on the platform.
 
 mod digest;
+mod endpoint;
 mod error;
+pub mod fairness;
+mod gauges;
+mod group;
 mod load;
+mod outcome;
 pub mod record;
 pub mod recorder;
 pub mod report;
@@ -58,15 +66,20 @@ mod round;
 mod series;
 pub mod sink;
 pub mod slo;
+mod summary;
 mod table;
+mod window;
 
 pub use digest::RunDigest;
+pub use endpoint::EndpointReport;
 pub use error::MetricsError;
-pub use record::{Gaps, Outcome, RequestRecord};
+pub use fairness::{Fairness, jain};
+pub use gauges::GaugeReport;
+pub use load::{LoadReport, TimeSeries};
+pub use outcome::{Counts, Outcome};
+pub use record::{Gaps, KvTransfer, RequestRecord};
 pub use recorder::{Recorder, Recording};
-pub use report::{
-    Counts, GaugeReport, Latency, LoadReport, Report, SCHEMA_VERSION, StageReport, Stall, Summary,
-    Throughput, TimeSeries,
-};
+pub use report::{ClassReport, Report, SCHEMA_VERSION, StageReport, TenantReport};
 pub use sink::{LevelRecord, MetricSink, StepRecord};
-pub use slo::{Goodput, Slo};
+pub use slo::{Attainment, Goodput, Slo, Slos};
+pub use summary::{Latency, Stall, Summary, Throughput};

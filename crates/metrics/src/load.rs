@@ -1,68 +1,97 @@
 //! How full and how busy the engines were, over time.
 
 use foretoken_des_kernel::SimTime;
+use serde::{Deserialize, Serialize};
 
-use crate::report::{GaugeReport, LoadReport, TimeSeries};
+use crate::endpoint::{EndpointReport, Service};
+use crate::gauges::{BUSY, GaugeReport, Gauges, KV_TOTAL, KV_USED, Levels, RUNNING, WAITING};
+use crate::record::RequestRecord;
 use crate::round::{rough, share, significant};
 use crate::series::Series;
 use crate::sink::{LevelRecord, StepRecord};
 
-/// What stands at some value at any instant; the constants are its columns.
-type Levels = [u64; 5];
+/// How full and how busy the engines were: sums over all of them, from time 0 to the end of the run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct LoadReport {
+    /// Number of engines that were heard of.
+    pub engines: u64,
+    /// Sequences in running batches.
+    pub running: GaugeReport,
+    /// Requests in waiting queues.
+    pub waiting: GaugeReport,
+    /// Share of KV blocks held by sequences.
+    pub kv_occupancy: GaugeReport,
+    /// Share of time for which accelerators worked.
+    pub busy_share: f64,
+    /// Steps done.
+    pub steps: u64,
+    /// Tokens computed per step; `None` without steps.
+    pub tokens_per_step: Option<f64>,
+    /// Sequences per step; `None` without steps.
+    pub sequences_per_step: Option<f64>,
+    /// The same over time.
+    pub series: TimeSeries,
+}
 
-const RUNNING: usize = 0;
-const WAITING: usize = 1;
-const KV_USED: usize = 2;
-const KV_TOTAL: usize = 3;
-/// Accelerators at work: known afterwards, from steps, and therefore 0 in all levels.
-const BUSY: usize = 4;
+/// Gauges over time: their means over consecutive intervals of equal length from time 0 on, the last
+/// of which the end of the run may cut short. At most 200 intervals.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct TimeSeries {
+    /// Length of an interval.
+    pub interval_s: f64,
+    /// Sequences in running batches.
+    pub running: Vec<f64>,
+    /// Requests in waiting queues.
+    pub waiting: Vec<f64>,
+    /// Share of KV blocks held by sequences.
+    pub kv_occupancy: Vec<f64>,
+    /// Share of time for which accelerators worked.
+    pub busy_share: Vec<f64>,
+}
 
-/// Levels of all engines added up, and the time for which accelerators worked.
+/// Gauges of each engine and of all of them added up.
 #[derive(Debug, Clone)]
 pub(crate) struct Load {
-    /// The last levels of each engine.
-    engines: Vec<Levels>,
-    /// Their sum, which holds since `changed`.
-    sums: Levels,
-    changed: SimTime,
+    engines: Vec<Engine>,
+    all: Gauges,
     series: Series<5>,
-    peak_running: u64,
-    peak_waiting: u64,
-    /// The highest share of KV blocks in use.
-    peak_kv: f64,
-    steps: u64,
     step_tokens: u64,
     step_sequences: u64,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Engine {
+    gauges: Gauges,
+    steps: u64,
 }
 
 impl Load {
     pub(crate) const fn new() -> Self {
         Self {
             engines: Vec::new(),
-            sums: [0; 5],
-            changed: SimTime::ZERO,
+            all: Gauges::new(),
             series: Series::new(),
-            peak_running: 0,
-            peak_waiting: 0,
-            peak_kv: 0.0,
-            steps: 0,
             step_tokens: 0,
             step_sequences: 0,
         }
     }
 
     pub(crate) fn on_step(&mut self, step: &StepRecord) {
-        self.engine(step.instance);
+        let engine = self.engine(step.instance);
+        engine.steps += 1;
+        engine.gauges.work(step.start, step.end);
+        self.all.work(step.start, step.end);
         let mut busy = Levels::default();
         busy[BUSY] = 1;
         self.series.add(step.start, step.end, busy);
-        self.steps += 1;
         self.step_tokens += u64::from(step.tokens);
         self.step_sequences += u64::from(step.sequences);
     }
 
     pub(crate) fn on_level(&mut self, at: SimTime, level: &LevelRecord) {
-        self.settle(at);
+        self.settle_all(at);
         let LevelRecord {
             instance,
             running,
@@ -71,57 +100,68 @@ impl Load {
             kv_blocks_total,
         } = *level;
         let new = [running, waiting, kv_blocks_used, kv_blocks_total, 0].map(u64::from);
-        let old = core::mem::replace(self.engine(instance), new);
-        for ((sum, new), old) in self.sums.iter_mut().zip(new).zip(old) {
+        let gauges = &mut self.engine(instance).gauges;
+        gauges.settle(at);
+        let old = core::mem::replace(&mut gauges.levels, new);
+        for ((sum, new), old) in self.all.levels.iter_mut().zip(new).zip(old) {
             *sum = *sum - old + new;
         }
     }
 
     /// Accounts for the time up to `now`.
-    ///
-    /// Levels that last for no time leave no trace: within an instant several engines change, or one
-    /// several times, and what stands between is nothing that anybody could have observed.
     pub(crate) fn settle(&mut self, now: SimTime) {
-        if now <= self.changed {
-            debug_assert!(now == self.changed, "levels come in the order of time");
-            return;
+        self.settle_all(now);
+        for engine in &mut self.engines {
+            engine.gauges.settle(now);
         }
-        self.series.add(self.changed, now, self.sums);
-        self.peak_running = self.peak_running.max(self.sums[RUNNING]);
-        self.peak_waiting = self.peak_waiting.max(self.sums[WAITING]);
-        self.peak_kv = self
-            .peak_kv
-            .max(share(self.sums[KV_USED].into(), self.sums[KV_TOTAL].into()));
-        self.changed = now;
+    }
+
+    fn settle_all(&mut self, now: SimTime) {
+        self.series.add(self.all.changed, now, self.all.levels);
+        self.all.settle(now);
     }
 
     /// What happened between the start and `end`, up to which the load is settled.
     pub(crate) fn report(&self, end: SimTime) -> LoadReport {
-        let span = u128::from(end.as_nanos());
-        let sums = self.series.totals();
-        let engines = self.engines.len() as u128;
-        let per_step =
-            |sum: u64| (self.steps > 0).then(|| significant(share(sum.into(), self.steps.into())));
+        let steps: u64 = self.engines.iter().map(|engine| engine.steps).sum();
+        let per_step = |sum: u64| (steps > 0).then(|| significant(share(sum.into(), steps.into())));
+        let engines = self.engines.len() as u64;
+        let time = u128::from(end.as_nanos()) * u128::from(engines);
         LoadReport {
-            engines: self.engines.len() as u64,
-            running: GaugeReport {
-                mean: significant(share(sums[RUNNING], span)),
-                max: self.peak_running as f64,
-            },
-            waiting: GaugeReport {
-                mean: significant(share(sums[WAITING], span)),
-                max: self.peak_waiting as f64,
-            },
-            kv_occupancy: GaugeReport {
-                mean: significant(share(sums[KV_USED], sums[KV_TOTAL])),
-                max: significant(self.peak_kv),
-            },
-            busy_share: significant(share(sums[BUSY], span * engines)),
-            steps: self.steps,
+            engines,
+            running: self.all.running(end),
+            waiting: self.all.waiting(end),
+            kv_occupancy: self.all.kv_occupancy(),
+            busy_share: significant(share(self.all.busy(), time)),
+            steps,
             tokens_per_step: per_step(self.step_tokens),
             sequences_per_step: per_step(self.step_sequences),
             series: self.series(end),
         }
+    }
+
+    /// The engines one by one, with what they did for requests; none if there is only one.
+    pub(crate) fn endpoints(&self, records: &[RequestRecord], end: SimTime) -> Vec<EndpointReport> {
+        if self.engines.len() < 2 {
+            return Vec::new();
+        }
+        let report = |(endpoint, (engine, service)): (u32, (&Engine, Service))| EndpointReport {
+            endpoint,
+            running: engine.gauges.running(end),
+            waiting: engine.gauges.waiting(end),
+            kv_occupancy: engine.gauges.kv_occupancy(),
+            busy_share: significant(share(engine.gauges.busy(), end.as_nanos().into())),
+            steps: engine.steps,
+            served: service.served,
+            prefills: service.prefills,
+            output_tokens: service.output_tokens,
+            prefix_hit_rate: service.prefix_hit_rate(),
+        };
+        let services = Service::of_each(self.engines.len(), records);
+        (0..)
+            .zip(self.engines.iter().zip(services))
+            .map(report)
+            .collect()
     }
 
     fn series(&self, end: SimTime) -> TimeSeries {
@@ -147,10 +187,10 @@ impl Load {
         series
     }
 
-    fn engine(&mut self, instance: u32) -> &mut Levels {
+    fn engine(&mut self, instance: u32) -> &mut Engine {
         let index = instance as usize;
         if self.engines.len() <= index {
-            self.engines.resize(index + 1, [0; 5]);
+            self.engines.resize_with(index + 1, Engine::default);
         }
         &mut self.engines[index]
     }
@@ -230,6 +270,47 @@ mod tests {
             }
         );
         assert_eq!(report.engines, 2);
+    }
+
+    #[test]
+    fn engines_one_by_one_add_up_to_all_of_them() {
+        let mut load = Load::new();
+        for instance in [0, 1] {
+            load.on_level(us(0), &level(instance, 1, 0, 20));
+        }
+        load.on_level(us(4), &level(1, 5, 3, 80));
+        load.on_step(&StepRecord {
+            instance: 1,
+            start: us(1),
+            end: us(6),
+            tokens: 10,
+            sequences: 2,
+        });
+        let end = us(10);
+        load.settle(end);
+        let [first, second] = load.endpoints(&[], end)[..] else {
+            panic!("two engines were heard of")
+        };
+        assert_eq!((first.running.mean, first.kv_occupancy.max), (1.0, 0.2));
+        assert_eq!((first.steps, first.busy_share), (0, 0.0));
+        assert_eq!((second.running.mean, second.running.max), (3.4, 5.0));
+        assert_eq!(
+            (second.kv_occupancy.mean, second.kv_occupancy.max),
+            (0.56, 0.8)
+        );
+        assert_eq!((second.steps, second.busy_share), (1, 0.5));
+        let all = load.report(end);
+        assert_eq!(all.running.mean, first.running.mean + second.running.mean);
+        assert_eq!(all.waiting.mean, second.waiting.mean);
+        assert_eq!(all.kv_occupancy.mean, 0.38);
+        assert_eq!((all.busy_share, all.steps), (0.25, 1));
+    }
+
+    #[test]
+    fn an_engine_alone_is_the_whole() {
+        let mut load = Load::new();
+        load.on_level(us(0), &level(0, 1, 0, 10));
+        assert_eq!(load.endpoints(&[], us(5)), []);
     }
 
     #[test]

@@ -1,51 +1,21 @@
 //! What is kept of one request.
 
-use core::fmt;
-
 use foretoken_des_kernel::{Fingerprint, SimDuration, SimTime};
-use foretoken_workload::{FinishReason, RejectReason, Request, RequestId, StageId};
+use foretoken_workload::{FlowId, Request, RequestId, SloClass, StageId};
 use serde::Serialize;
 
-/// How it stands with a request when a recording ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Outcome {
-    /// It ended, by itself, by its limit or because the client went away.
-    Finished(FinishReason),
-    /// It was refused.
-    Rejected(RejectReason),
-    /// It had neither ended nor been refused.
-    InFlight,
-}
-
-impl Outcome {
-    /// `true` if the client got all of its answer: finished, and not aborted.
-    pub const fn is_complete(self) -> bool {
-        matches!(self, Self::Finished(reason) if !matches!(reason, FinishReason::Abort))
-    }
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Finished(FinishReason::Stop) => f.write_str("stop"),
-            Self::Finished(FinishReason::Length) => f.write_str("length"),
-            Self::Finished(FinishReason::Abort) => f.write_str("abort"),
-            Self::Finished(_) => f.write_str("finished"),
-            Self::Rejected(reason) => write!(f, "rejected: {reason}"),
-            Self::InFlight => f.write_str("in flight"),
-        }
-    }
-}
+use crate::outcome::Outcome;
 
 /// One request as its client saw it.
 ///
 /// Invariant *identity of latencies*: for a complete request `ttft + gaps.total = e2e`, in integer
 /// nanoseconds.
 ///
-/// Written with serde it is a row of columns: `id`, `stage`, `arrival_s`, `queue_ms`, `ttft_ms`,
-/// `tpot_ms`, `e2e_ms`, `longest_gap_ms`, `prompt_tokens`, `output_tokens`, `cached_tokens`,
-/// `preemptions`, `outcome`, and `itl_ms`, the list of gaps, where that was kept.
+/// Written with serde it is a row of columns: `id`, `stage`, `class`, `tenant`, `arrival_s`,
+/// `endpoint`, `gateway_ms`, `queue_ms`, `ttft_ms`, `tpot_ms`, `e2e_ms`, `longest_gap_ms`,
+/// `prompt_tokens`, `output_tokens`, `cached_tokens`, `preemptions`, `outcome`; where there are any,
+/// `prefill_endpoint`, `kv_transfer_ms` and `kv_transfer_bytes`; and `itl_ms`, the list of gaps, where
+/// that was kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(into = "Row")]
 #[non_exhaustive]
@@ -54,9 +24,21 @@ pub struct RequestRecord {
     pub id: RequestId,
     /// The part of the load it belongs to.
     pub stage: StageId,
+    /// What its client was promised.
+    pub class: SloClass,
+    /// Whom it belongs to: its tenant.
+    pub flow: FlowId,
     /// When the client sent it.
     pub arrival: SimTime,
-    /// From arrival until it first entered a running batch, if it did.
+    /// Number of the endpoint that answers, once it was sent to one.
+    pub endpoint: Option<u32>,
+    /// Number of the endpoint that computes the prompt, if that is another one.
+    pub prefill_endpoint: Option<u32>,
+    /// Time in the gateway: from arrival until it was first sent to an endpoint, if it was.
+    pub gateway: Option<SimDuration>,
+    /// How its KV blocks came from the endpoint that computed the prompt, if they did.
+    pub transfer: Option<KvTransfer>,
+    /// From arrival until it first entered a running batch, if it did; time in the gateway included.
     pub queue: Option<SimDuration>,
     /// Time to first token (TTFT): from arrival until the first token reached the client, if one did.
     pub ttft: Option<SimDuration>,
@@ -85,7 +67,13 @@ impl RequestRecord {
         Self {
             id: request.id,
             stage: request.stage,
+            class: request.class,
+            flow: request.flow,
             arrival: request.arrival,
+            endpoint: None,
+            prefill_endpoint: None,
+            gateway: None,
+            transfer: None,
             queue: None,
             ttft: None,
             e2e: None,
@@ -97,6 +85,30 @@ impl RequestRecord {
             gaps: Gaps::default(),
             timeline: Fingerprint::new(),
         }
+    }
+
+    /// Takes down that it was sent to an endpoint at `at`. One that is sent again, since an endpoint
+    /// went away, belongs to the last one.
+    pub(crate) fn dispatch(&mut self, at: SimTime, endpoint: u32, prefill: Option<u32>) {
+        self.gateway.get_or_insert(at - self.arrival);
+        self.endpoint = Some(endpoint);
+        self.prefill_endpoint = prefill;
+    }
+
+    /// Takes down that a running batch took it in at `at`. With prefill and decode apart that
+    /// happens twice; the prompt is computed in the first batch.
+    pub(crate) fn schedule(&mut self, at: SimTime, cached_tokens: u32) {
+        if self.queue.is_none() {
+            self.queue = Some(at - self.arrival);
+            self.cached_tokens = cached_tokens;
+        }
+    }
+
+    /// Takes down that KV blocks came; what comes in several parts adds up.
+    pub(crate) fn receive(&mut self, bytes: u64, took: SimDuration) {
+        let transfer = self.transfer.get_or_insert_default();
+        transfer.bytes += bytes;
+        transfer.took += took;
     }
 
     /// Takes down `count` tokens that come together, `gap` after the token before, or, if they are
@@ -139,10 +151,17 @@ impl RequestRecord {
     /// platforms; whether the list of gaps was kept makes no difference.
     pub fn fingerprint(&self) -> Fingerprint {
         let nanos = |span: Option<SimDuration>| span.map_or(u64::MAX, SimDuration::as_nanos);
+        let number = |endpoint: Option<u32>| endpoint.map_or(u64::MAX, u64::from);
         [
             u64::from(self.id.get()),
             u64::from(self.stage.get()),
+            u64::from(self.flow.get()),
             self.arrival.as_nanos(),
+            number(self.endpoint),
+            number(self.prefill_endpoint),
+            nanos(self.gateway),
+            nanos(self.transfer.map(|transfer| transfer.took)),
+            self.transfer.map_or(u64::MAX, |transfer| transfer.bytes),
             nanos(self.queue),
             nanos(self.ttft),
             nanos(self.e2e),
@@ -154,6 +173,7 @@ impl RequestRecord {
         ]
         .into_iter()
         .fold(Fingerprint::new(), Fingerprint::with)
+        .with_str(&self.class.to_string())
         .with_str(&self.outcome.to_string())
     }
 }
@@ -163,7 +183,17 @@ impl RequestRecord {
 struct Row {
     id: u32,
     stage: u32,
+    class: SloClass,
+    tenant: u32,
     arrival_s: f64,
+    endpoint: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prefill_endpoint: Option<u32>,
+    gateway_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kv_transfer_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kv_transfer_bytes: Option<u64>,
     queue_ms: Option<f64>,
     ttft_ms: Option<f64>,
     tpot_ms: Option<f64>,
@@ -185,7 +215,14 @@ impl From<RequestRecord> for Row {
         Self {
             id: record.id.get(),
             stage: record.stage.get(),
+            class: record.class,
+            tenant: record.flow.get(),
             arrival_s: record.arrival.as_secs_f64(),
+            endpoint: record.endpoint,
+            prefill_endpoint: record.prefill_endpoint,
+            gateway_ms: ms(record.gateway),
+            kv_transfer_ms: ms(record.transfer.map(|transfer| transfer.took)),
+            kv_transfer_bytes: record.transfer.map(|transfer| transfer.bytes),
             queue_ms: ms(record.queue),
             ttft_ms: ms(record.ttft),
             tpot_ms: ms(record.tpot()),
@@ -201,17 +238,14 @@ impl From<RequestRecord> for Row {
     }
 }
 
-/// The time over which rates are taken: from the first arrival of any of `records` to the end of the
-/// last complete one; nothing if none is complete.
-pub(crate) fn window<'a>(records: impl IntoIterator<Item = &'a RequestRecord>) -> SimDuration {
-    let (mut first, mut last) = (SimTime::MAX, SimTime::ZERO);
-    for record in records {
-        first = first.min(record.arrival);
-        if record.outcome.is_complete() {
-            last = last.max(record.end().unwrap_or_default());
-        }
-    }
-    last.saturating_since(first)
+/// How the KV blocks of a prompt came from the endpoint that computed them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct KvTransfer {
+    /// What was read over the link.
+    pub bytes: u64,
+    /// From the first wish to read until all was there, waiting for the link included.
+    pub took: SimDuration,
 }
 
 /// The times between the tokens of one request: its inter-token latencies (ITL).
@@ -303,11 +337,78 @@ mod tests {
     }
 
     #[test]
-    fn only_a_full_answer_is_complete() {
-        assert!(Outcome::Finished(FinishReason::Stop).is_complete());
-        assert!(Outcome::Finished(FinishReason::Length).is_complete());
-        assert!(!Outcome::Finished(FinishReason::Abort).is_complete());
-        assert!(!Outcome::Rejected(RejectReason::Shed).is_complete());
-        assert!(!Outcome::InFlight.is_complete());
+    fn the_first_batch_counts_where_prefill_and_decode_are_apart() {
+        let mut record = record();
+        let at = SimTime::from_nanos;
+        record.dispatch(at(20), 4, Some(1));
+        record.schedule(at(30), 2);
+        record.receive(600, ns(50));
+        record.receive(400, ns(5));
+        record.schedule(at(90), 3);
+        assert_eq!((record.queue, record.cached_tokens), (Some(ns(30)), 2));
+        assert_eq!(record.gateway, Some(ns(20)));
+        assert_eq!(
+            (record.endpoint, record.prefill_endpoint),
+            (Some(4), Some(1))
+        );
+        let transfer = KvTransfer {
+            bytes: 1_000,
+            took: ns(55),
+        };
+        assert_eq!(record.transfer, Some(transfer));
+    }
+
+    #[test]
+    fn a_request_that_is_sent_again_belongs_to_the_last_endpoint() {
+        let mut record = record();
+        record.dispatch(SimTime::from_nanos(20), 4, Some(1));
+        record.dispatch(SimTime::from_nanos(70), 2, None);
+        assert_eq!((record.endpoint, record.prefill_endpoint), (Some(2), None));
+        assert_eq!(record.gateway, Some(ns(20)));
+    }
+
+    #[test]
+    fn a_fingerprint_notices_who_asked_and_who_served() {
+        let plain = record();
+        let changes: [fn(&mut RequestRecord); 5] = [
+            |record| record.class = SloClass::Batch,
+            |record| record.flow = FlowId::new(1),
+            |record| record.dispatch(SimTime::ZERO, 0, None),
+            |record| record.dispatch(SimTime::ZERO, 0, Some(0)),
+            |record| record.receive(1, SimDuration::ZERO),
+        ];
+        let prints = changes.map(|change| {
+            let mut other = plain.clone();
+            change(&mut other);
+            other.fingerprint()
+        });
+        for (index, print) in prints.iter().enumerate() {
+            assert_ne!(*print, plain.fingerprint());
+            assert!(!prints[..index].contains(print));
+        }
+    }
+
+    #[test]
+    fn columns_of_a_transfer_are_there_only_if_there_was_one() {
+        let mut record = record();
+        let row = |record: &RequestRecord| serde_json::to_value(record).expect("plain data");
+        let plain = row(&record);
+        assert_eq!(
+            (&plain["class"], &plain["tenant"]),
+            (&"standard".into(), &0.into())
+        );
+        assert!(plain["gateway_ms"].is_null() && plain.get("kv_transfer_ms").is_none());
+        record.dispatch(SimTime::from_nanos(500_000), 1, Some(0));
+        record.receive(4_096, ns(2_000_000));
+        let split = row(&record);
+        assert_eq!(
+            (&split["endpoint"], &split["prefill_endpoint"]),
+            (&1.into(), &0.into())
+        );
+        assert_eq!(split["gateway_ms"], 0.5);
+        assert_eq!(
+            (&split["kv_transfer_ms"], &split["kv_transfer_bytes"]),
+            (&2.0.into(), &4_096.into())
+        );
     }
 }

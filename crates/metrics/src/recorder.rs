@@ -1,20 +1,24 @@
 //! The sink that keeps what a [`Report`](crate::Report) needs.
 
+use std::collections::BTreeMap;
+
 use foretoken_des_kernel::stats::Quantiles;
 use foretoken_des_kernel::{Fingerprint, SimTime};
-use foretoken_workload::{Lifecycle, Occurrence, Request, RequestId, StageId};
+use foretoken_workload::{Lifecycle, Occurrence, Request, RequestId};
 
+use crate::group::{Group, GroupKey};
 use crate::load::Load;
-use crate::record::{Outcome, RequestRecord};
+use crate::outcome::Outcome;
+use crate::record::RequestRecord;
 use crate::sink::{LevelRecord, MetricSink, StepRecord};
 
 /// Takes down what happens to every request, and how full and busy the engines are.
 ///
 /// Memory follows the number of requests in flight, apart from one [`RequestRecord`] for each that
-/// has ended and one entry for each distinct inter-token time. A token costs a few nanoseconds: no
-/// allocation, no hashing.
+/// has ended and one entry for each distinct inter-token time of each group (stage, class and
+/// tenant). A token costs a few nanoseconds: no allocation, no hashing.
 ///
-/// Request ids are dense from 0; stage ids may be any.
+/// Request ids are dense from 0; stages and tenants may have any.
 ///
 /// # Panics
 /// All methods of the sink panic if a broken *request lifecycle* is told: an occurrence of a request
@@ -26,7 +30,9 @@ pub struct Recorder {
     places: Vec<u32>,
     live: Vec<Live>,
     ended: Vec<RequestRecord>,
-    stages: Vec<Stage>,
+    groups: Vec<Group>,
+    /// Where in `groups` each is.
+    index: BTreeMap<GroupKey, u32>,
     load: Load,
     last_seen: SimTime,
     keep_gaps: bool,
@@ -41,57 +47,8 @@ struct Live {
     record: RequestRecord,
     /// When its last token came; its arrival before the first.
     last: SimTime,
-    /// Index of its stage in the recorder.
-    stage: u32,
-}
-
-/// What is kept of a stage besides the records of its requests.
-#[derive(Debug, Clone)]
-pub(crate) struct Stage {
-    pub(crate) id: StageId,
-    pub(crate) arrived: u64,
-    gaps: Quantiles,
-    /// A gap and how often it came in a row: the sequences of a step share theirs, so that most
-    /// tokens cost an increment.
-    run: (u64, u64),
-    /// How many tokens came together with the one before; apart, lest they break the runs.
-    zeros: u64,
-}
-
-impl Stage {
-    const fn new(id: StageId) -> Self {
-        Self {
-            id,
-            arrived: 0,
-            gaps: Quantiles::new(),
-            run: (0, 0),
-            zeros: 0,
-        }
-    }
-
-    fn add_gap(&mut self, nanos: u64) {
-        if self.run.0 == nanos {
-            self.run.1 += 1;
-        } else {
-            self.end_run();
-            self.run = (nanos, 1);
-        }
-    }
-
-    fn end_run(&mut self) {
-        let (nanos, times) = core::mem::take(&mut self.run);
-        self.gaps.record_n(nanos, times);
-    }
-
-    fn finish(&mut self) {
-        self.end_run();
-        self.gaps.record_n(0, core::mem::take(&mut self.zeros));
-    }
-
-    /// The gaps of all its requests, in nanoseconds.
-    pub(crate) const fn gaps(&self) -> &Quantiles {
-        &self.gaps
-    }
+    /// Index of its group in the recorder.
+    group: u32,
 }
 
 impl Default for Recorder {
@@ -107,7 +64,8 @@ impl Recorder {
             places: Vec::new(),
             live: Vec::new(),
             ended: Vec::new(),
-            stages: Vec::new(),
+            groups: Vec::new(),
+            index: BTreeMap::new(),
             load: Load::new(),
             last_seen: SimTime::ZERO,
             keep_gaps: false,
@@ -130,27 +88,21 @@ impl Recorder {
         records.extend(self.live.into_iter().map(|live| live.record));
         // What ends in one instant ends in no particular order.
         records.sort_unstable_by_key(|record| record.id);
-        self.stages.iter_mut().for_each(Stage::finish);
-        self.stages.sort_unstable_by_key(|stage| stage.id);
+        self.groups.iter_mut().for_each(Group::finish);
+        self.groups.sort_unstable_by_key(|group| group.key);
         Recording {
             records,
-            stages: self.stages,
+            groups: self.groups,
             load: self.load,
             end,
         }
     }
 
-    fn stage(&mut self, id: StageId) -> u32 {
-        // Stages are few, and most requests belong to the last one.
-        let index = self
-            .stages
-            .iter()
-            .rposition(|stage| stage.id == id)
-            .unwrap_or_else(|| {
-                self.stages.push(Stage::new(id));
-                self.stages.len() - 1
-            });
-        u32::try_from(index).expect("there are no more stages than requests")
+    fn group(&mut self, key: GroupKey) -> u32 {
+        *self.index.entry(key).or_insert_with(|| {
+            self.groups.push(Group::new(key));
+            u32::try_from(self.groups.len() - 1).expect("there are no more groups than requests")
+        })
     }
 
     fn end(&mut self, id: RequestId, outcome: Outcome, at: SimTime) {
@@ -186,14 +138,14 @@ impl MetricSink for Recorder {
         );
         self.places[index] =
             u32::try_from(self.live.len()).expect("there are no more requests than ids");
-        let stage = self.stage(request.stage);
-        self.stages[stage as usize].arrived += 1;
+        let group = self.group(request.into());
+        self.groups[group as usize].arrive(request);
         let mut record = RequestRecord::of(request);
         record.gaps.list = self.keep_gaps.then(Vec::new);
         self.live.push(Live {
             record,
             last: request.arrival,
-            stage,
+            group,
         });
         self.last_seen = self.last_seen.max(request.arrival);
     }
@@ -212,7 +164,7 @@ impl MetricSink for Recorder {
         let Some(Live {
             record,
             last,
-            stage,
+            group,
         }) = self.live.get_mut(place as usize)
         else {
             panic!("request lifecycle: request {id} has not arrived or has ended, yet {what:?}")
@@ -225,17 +177,16 @@ impl MetricSink for Recorder {
                 }
                 let gap = at - *last;
                 *last = at;
-                let stage = &mut self.stages[*stage as usize];
+                let group = &mut self.groups[*group as usize];
                 if record.ttft.is_some() {
-                    stage.add_gap(gap.as_nanos());
+                    group.add_gap(gap.as_nanos());
                 }
-                stage.zeros += u64::from(count - 1);
+                group.add_zeros(count - 1);
                 record.add_tokens(gap, count);
             }
-            Lifecycle::Scheduled { cached_tokens } => {
-                record.queue = Some(at - record.arrival);
-                record.cached_tokens = cached_tokens;
-            }
+            Lifecycle::Dispatched { endpoint, prefill } => record.dispatch(at, endpoint, prefill),
+            Lifecycle::KvTransferred { bytes, took } => record.receive(bytes, took),
+            Lifecycle::Scheduled { cached_tokens } => record.schedule(at, cached_tokens),
             Lifecycle::Preempted => record.preemptions += 1,
             Lifecycle::Finished { reason } => self.end(id, Outcome::Finished(reason), at),
             Lifecycle::Rejected { reason } => self.end(id, Outcome::Rejected(reason), at),
@@ -259,7 +210,7 @@ impl MetricSink for Recorder {
 #[derive(Debug, Clone)]
 pub struct Recording {
     records: Vec<RequestRecord>,
-    stages: Vec<Stage>,
+    groups: Vec<Group>,
     load: Load,
     end: SimTime,
 }
@@ -278,7 +229,7 @@ impl Recording {
     /// The gaps between tokens of all requests, in nanoseconds.
     pub fn gaps(&self) -> Quantiles {
         let mut all = Quantiles::new();
-        self.stages.iter().for_each(|stage| all.merge(&stage.gaps));
+        self.groups.iter().for_each(|group| all.merge(group.gaps()));
         all
     }
 
@@ -292,9 +243,9 @@ impl Recording {
             })
     }
 
-    /// Stages by id.
-    pub(crate) fn stages(&self) -> &[Stage] {
-        &self.stages
+    /// Groups by key: every request belongs to one.
+    pub(crate) fn groups(&self) -> &[Group] {
+        &self.groups
     }
 
     pub(crate) const fn load(&self) -> &Load {

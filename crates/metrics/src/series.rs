@@ -71,15 +71,6 @@ impl<const N: usize> Series<N> {
             .map(move |(start, integrals)| (integrals, self.width.min(end - start)))
     }
 
-    /// The integrals over all time.
-    pub(crate) fn totals(&self) -> [u128; N] {
-        let mut totals = [0; N];
-        for integrals in &self.integrals {
-            add_each(&mut totals, integrals);
-        }
-        totals
-    }
-
     fn join_pairs(&mut self) {
         self.width *= 2;
         for index in 0..self.integrals.len().div_ceil(2) {
@@ -102,6 +93,15 @@ fn add_each<const N: usize>(sums: &mut [u128; N], more: &[u128; N]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The integrals over all time.
+    fn totals<const N: usize>(series: &Series<N>) -> [u128; N] {
+        let mut totals = [0; N];
+        for integrals in &series.integrals {
+            add_each(&mut totals, integrals);
+        }
+        totals
+    }
 
     const fn ms(millis: u64) -> SimTime {
         SimTime::from_nanos(millis * 1_000_000)
@@ -137,7 +137,7 @@ mod tests {
         assert!(series.integrals.len() <= MAX_INTERVALS);
         assert!(series.integrals.len() >= MAX_INTERVALS / 2);
         assert_eq!(
-            series.totals(),
+            totals(&series),
             [12_345 * 12_344 / 2 * 1_000_000, 12_345 * 1_000_000]
         );
         assert_eq!(
@@ -150,7 +150,7 @@ mod tests {
     fn an_empty_span_adds_nothing() {
         let mut series = Series::new();
         series.add(ms(3), ms(3), [1]);
-        assert_eq!(series.totals(), [0]);
+        assert_eq!(totals(&series), [0]);
         assert_eq!(series.intervals(SimTime::ZERO).count(), 0);
     }
 }

@@ -1,12 +1,16 @@
 //! Service-level objectives, and how many requests met them.
 
+use std::collections::BTreeMap;
+
 use foretoken_des_kernel::SimDuration;
+use foretoken_workload::SloClass;
 use serde::{Deserialize, Serialize};
 
 use crate::error::MetricsError;
-use crate::record::{RequestRecord, window};
+use crate::record::RequestRecord;
 use crate::recorder::Recording;
 use crate::round::{per_second, share, significant};
+use crate::window::Window;
 
 /// Limits that a good answer keeps. What is not given is not limited.
 ///
@@ -101,19 +105,96 @@ impl Slo {
 
     /// How many requests of a run met the objectives.
     pub fn goodput(&self, recording: &Recording) -> Goodput {
-        let met = recording
-            .records()
-            .iter()
-            .filter(|record| self.is_met_by(record))
-            .count() as u64;
-        let arrived = recording.records().len() as u64;
+        self.goodput_of(recording.records())
+    }
+
+    fn goodput_of<'a>(&self, records: impl IntoIterator<Item = &'a RequestRecord>) -> Goodput {
+        let (mut arrived, mut met, mut window) = (0, 0, Window::default());
+        for record in records {
+            arrived += 1;
+            met += u64::from(self.is_met_by(record));
+            window.add(record);
+        }
         Goodput {
             arrived,
             met,
             share: (arrived > 0).then(|| significant(share(met.into(), arrived.into()))),
-            requests_per_s: per_second(met, window(recording.records())),
+            requests_per_s: per_second(met, window.span()),
         }
     }
+}
+
+/// Objectives of the classes of service; a class that is not named has none.
+///
+/// In a file a map from the class to its [`Slo`].
+///
+/// ```
+/// use foretoken_des_kernel::SimDuration;
+/// use foretoken_metrics::{Slo, Slos};
+/// use foretoken_workload::SloClass;
+///
+/// let read: Slos = serde_json::from_str(
+///     r#"{ "critical": { "ttft-ms": 500, "tpot-ms": 50 }, "batch": { "e2e-ms": 60000 } }"#,
+/// )?;
+/// let batch = Slo {
+///     e2e: Some(SimDuration::from_secs(60)),
+///     ..Slo::default()
+/// };
+/// assert_eq!(read.get(SloClass::Batch), Some(&batch));
+/// assert_eq!(read.get(SloClass::Standard), None);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Slos(BTreeMap<SloClass, Slo>);
+
+impl Slos {
+    /// The objectives of a class, if it has any.
+    pub fn get(&self, class: SloClass) -> Option<&Slo> {
+        self.0.get(&class)
+    }
+
+    /// `true` if no class has objectives.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many requests of a run met the objectives of their class, for each class that has any, the
+    /// most important first.
+    pub fn attainment(&self, recording: &Recording) -> Vec<Attainment> {
+        let of_class = |class| {
+            recording
+                .records()
+                .iter()
+                .filter(move |record| record.class == class)
+        };
+        self.0
+            .iter()
+            .map(|(&class, &limits)| Attainment {
+                class,
+                limits,
+                goodput: limits.goodput_of(of_class(class)),
+            })
+            .collect()
+    }
+}
+
+impl FromIterator<(SloClass, Slo)> for Slos {
+    fn from_iter<I: IntoIterator<Item = (SloClass, Slo)>>(objectives: I) -> Self {
+        Self(objectives.into_iter().collect())
+    }
+}
+
+/// How many requests of one class met its objectives.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Attainment {
+    /// The class.
+    pub class: SloClass,
+    /// Its objectives.
+    pub limits: Slo,
+    /// How many of its requests met them.
+    pub goodput: Goodput,
 }
 
 /// How many requests met their objectives.
@@ -122,7 +203,7 @@ impl Slo {
 pub struct Goodput {
     /// Requests that arrived.
     pub arrived: u64,
-    /// Requests that met all objectives. What was rejected, aborted or had not ended did not.
+    /// Requests that met all objectives. What was rejected, cut short or had not ended did not.
     pub met: u64,
     /// Share of those that arrived which met the objectives; `None` if none arrived.
     pub share: Option<f64>,

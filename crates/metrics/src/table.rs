@@ -1,10 +1,17 @@
 //! Reports as tables for people.
 
+mod engines;
+mod requests;
+
 use core::fmt;
 
 use comfy_table::{Cell, CellAlignment, LineStyle, Table, TableStyle};
 
-use crate::report::{Latency, LoadReport, Report, Summary};
+use crate::load::LoadReport;
+use crate::report::Report;
+
+/// Tables of tenants and engines have at most so many rows: longer ones are for programs.
+const MAX_ROWS: usize = 16;
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -19,161 +26,21 @@ impl fmt::Display for Report {
             f,
             "{duration_s:.3} s simulated, seed {seed}, replication {replication}, digest {digest}"
         )?;
-        for table in [
-            latencies(self),
-            counts(self),
-            rates(self),
-            gauges(&self.load),
-        ] {
+        let tables = [
+            Some(requests::latencies(self)),
+            Some(requests::counts(self)),
+            Some(requests::rates(self)),
+            requests::classes(self),
+            requests::tenants(self),
+            requests::objectives(self),
+            Some(engines::together(&self.load)),
+            engines::apart(&self.endpoints),
+        ];
+        for table in tables.into_iter().flatten() {
             writeln!(f, "\n{}", table.trim_fmt())?;
         }
         write!(f, "\n{}", remarks(self).join("\n"))
     }
-}
-
-/// All requests last: a single stage is not worth rows of its own.
-fn parts(report: &Report) -> Vec<(String, &Summary)> {
-    let stages = report
-        .stages
-        .iter()
-        .map(|part| (format!("stage {}", part.stage), &part.summary));
-    let overall = ("overall".to_owned(), &report.overall);
-    stages
-        .filter(|_| report.stages.len() > 1)
-        .chain([overall])
-        .collect()
-}
-
-fn latencies(report: &Report) -> Table {
-    let mut table = table(
-        2,
-        &["latency", "[ms]", "mean", "p50", "p90", "p95", "p99", "max"],
-    );
-    for (name, summary) in parts(report) {
-        let rows = [
-            ("TTFT", summary.ttft_ms),
-            ("ITL", summary.itl_ms),
-            ("TPOT", summary.tpot_ms),
-            ("E2E", summary.e2e_ms),
-            ("queue", summary.queue_ms),
-        ];
-        for (index, (measure, latency)) in rows.into_iter().enumerate() {
-            let part = if index == 0 {
-                name.clone()
-            } else {
-                String::new()
-            };
-            let values = latency.map_or_else(
-                || vec!["-".to_owned(); 6],
-                |Latency {
-                     mean,
-                     p50,
-                     p90,
-                     p95,
-                     p99,
-                     max,
-                     ..
-                 }| {
-                    [mean, p50, p90, p95, p99, max]
-                        .map(|ms| format!("{ms:.2}"))
-                        .to_vec()
-                },
-            );
-            table.add_row(
-                [part, measure.to_owned()]
-                    .into_iter()
-                    .chain(values)
-                    .map(right_from(2)),
-            );
-        }
-    }
-    table
-}
-
-fn counts(report: &Report) -> Table {
-    let columns = [
-        "requests",
-        "arrived",
-        "finished",
-        "rejected",
-        "aborted",
-        "in flight",
-        "preemptions",
-    ];
-    let mut table = table(1, &columns);
-    for (name, summary) in parts(report) {
-        let counts = &summary.counts;
-        let numbers = [
-            counts.arrived,
-            counts.finished,
-            counts.rejected_total(),
-            counts.aborted,
-            counts.in_flight,
-            summary.preemptions,
-        ];
-        let row = [name]
-            .into_iter()
-            .chain(numbers.map(|number| number.to_string()));
-        table.add_row(row.map(right_from(1)));
-    }
-    table
-}
-
-fn rates(report: &Report) -> Table {
-    let columns = [
-        "throughput",
-        "requests/s",
-        "output tok/s",
-        "total tok/s",
-        "prefix hits",
-        "longest stall",
-    ];
-    let mut table = table(1, &columns);
-    for (name, summary) in parts(report) {
-        let Summary {
-            throughput,
-            prefix_hit_rate,
-            longest_stall,
-            ..
-        } = summary;
-        let row = [
-            name,
-            format!("{:.2}", throughput.requests_per_s),
-            format!("{:.1}", throughput.output_tokens_per_s),
-            format!("{:.1}", throughput.total_tokens_per_s),
-            or_dash(prefix_hit_rate.map(percent)),
-            or_dash(longest_stall.map(|stall| format!("{:.2} ms", stall.ms))),
-        ];
-        table.add_row(row.into_iter().map(right_from(1)));
-    }
-    table
-}
-
-fn gauges(load: &LoadReport) -> Table {
-    let mut table = table(1, &["engines", "mean", "max"]);
-    let number = |value: f64| format!("{value:.2}");
-    let count = |value: f64| format!("{value:.0}");
-    let rows = [
-        [
-            "KV occupancy".to_owned(),
-            percent(load.kv_occupancy.mean),
-            percent(load.kv_occupancy.max),
-        ],
-        [
-            "running".to_owned(),
-            number(load.running.mean),
-            count(load.running.max),
-        ],
-        [
-            "waiting".to_owned(),
-            number(load.waiting.mean),
-            count(load.waiting.max),
-        ],
-    ];
-    for row in rows {
-        table.add_row(row.into_iter().map(right_from(1)));
-    }
-    table
 }
 
 fn remarks(report: &Report) -> Vec<String> {
@@ -192,6 +59,22 @@ fn remarks(report: &Report) -> Vec<String> {
     if let (Some(tokens), Some(sequences)) = (tokens_per_step, sequences_per_step) {
         lines.push(format!(
             "{tokens:.1} tokens and {sequences:.1} sequences per step"
+        ));
+    }
+    let overall = &report.overall;
+    if let (Some(ms), Some(mb)) = (overall.kv_transfer_ms, overall.kv_transfer_mb) {
+        lines.push(format!(
+            "KV transfers: {}, of {:.1} MB in {:.2} ms on average",
+            ms.count, mb.mean, ms.mean
+        ));
+    }
+    if let Some(fairness) = report.fairness {
+        lines.push(format!(
+            "fairness between {} tenants (Jain's index): {:.3} of tokens served, {:.3} of the share \
+             of demand served",
+            report.tenants.len(),
+            fairness.served_tokens,
+            fairness.served_share
         ));
     }
     let rejected = &report.overall.counts.rejected;

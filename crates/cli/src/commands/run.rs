@@ -120,6 +120,7 @@ impl Arguments {
             scenario.seed = base.seed;
             scenario.replication = base.replication;
             scenario.horizon_s = base.horizon_s;
+            scenario.slos = base.slos;
         }
         scenario.seed = self.seed.unwrap_or(scenario.seed);
         scenario.replication = self.replication.unwrap_or(scenario.replication);

@@ -1,5 +1,7 @@
 //! The file format of recorded scheduler traces, and which scenarios the engine supports.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -34,6 +36,11 @@ pub(crate) struct Config {
     pub(crate) long_prefill_token_threshold: u32,
     pub(crate) enable_chunked_prefill: bool,
     pub(crate) async_scheduling: bool,
+    /// `scripted`: transfers take the numbers of steps that the scenario says.
+    pub(crate) kv_connector: Option<String>,
+    /// Steps from the start of a load to its report.
+    #[serde(default)]
+    pub(crate) load_latency_steps: u64,
     /// Settings beyond these: features, some of them unsupported.
     #[serde(flatten)]
     pub(crate) other: Map<String, Value>,
@@ -53,6 +60,13 @@ pub(crate) struct GoldenRequest {
     pub(crate) eos_at: Option<u32>,
     pub(crate) abort_step: Option<u64>,
     pub(crate) cache_salt: Option<String>,
+    /// How the connector offers KV: `async` or `sync`.
+    pub(crate) remote: Option<String>,
+    /// Tokens on offer; without it the whole prompt.
+    pub(crate) ext_tokens: Option<u32>,
+    /// Steps from the end of the request to the report that its blocks were read.
+    #[serde(default)]
+    pub(crate) send_latency_steps: u64,
     #[serde(flatten)]
     pub(crate) other: Map<String, Value>,
 }
@@ -74,10 +88,11 @@ pub(crate) struct Step {
     pub(crate) step: u64,
     pub(crate) scheduled: Vec<(String, u32)>,
     pub(crate) total_tokens: u32,
-    pub(crate) computed_before: std::collections::BTreeMap<String, u32>,
+    pub(crate) computed_before: BTreeMap<String, u32>,
     pub(crate) new: Vec<String>,
     pub(crate) resumed: Vec<String>,
     pub(crate) preempted: Vec<String>,
+    pub(crate) loading_remote: BTreeSet<String>,
     pub(crate) running: Vec<String>,
     pub(crate) waiting: Vec<String>,
     pub(crate) free_blocks: u32,
@@ -88,6 +103,9 @@ pub(crate) struct Step {
     pub(crate) waiting_after: Vec<String>,
     pub(crate) free_blocks_after: u32,
 }
+
+/// The ways in which a connector can offer KV.
+const OFFERS: [&str; 2] = ["async", "sync"];
 
 impl Scenario {
     /// Why the engine cannot replay this scenario, if it cannot.
@@ -101,13 +119,11 @@ impl Scenario {
         let features = [
             ("spec_method", "speculative decoding"),
             ("num_spec_tokens", "speculative decoding"),
-            ("kv_connector", "KV connector"),
             ("sliding_window", "sliding window"),
             ("max_loras", "LoRA"),
         ];
         let known = |key: &str| {
-            features.iter().any(|(feature, _)| *feature == key)
-                || ["load_latency_steps", "sliding_window_only"].contains(&key)
+            features.iter().any(|(feature, _)| *feature == key) || key == "sliding_window_only"
         };
         if let Some((key, feature)) = features.iter().find(|(key, _)| set(key).is_some()) {
             return Some(format!("{feature} ({})", set(key).unwrap_or_default()));
@@ -126,6 +142,19 @@ impl Scenario {
             .find(|key| !known(key) && set(key).is_some())
         {
             return Some(format!("unknown setting {key}"));
+        }
+        if let Some(connector) = self.config.kv_connector.as_deref()
+            && connector != "scripted"
+        {
+            return Some(format!("KV connector {connector}"));
+        }
+        let offers = |r: &&GoldenRequest| {
+            r.remote
+                .as_deref()
+                .is_some_and(|how| !OFFERS.contains(&how))
+        };
+        if let Some(request) = self.requests.iter().find(offers) {
+            return Some(format!("unknown offer of KV (request {})", request.id));
         }
         if !["fcfs", "priority"].contains(&self.config.policy.as_str()) {
             return Some(format!("unknown policy {}", self.config.policy));

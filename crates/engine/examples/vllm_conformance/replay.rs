@@ -1,9 +1,12 @@
 //! Drives the scheduler in lockstep, as the recorder drove the real one.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use foretoken_des_kernel::SimTime;
-use foretoken_engine::{Policies, Scheduler, SchedulerConfig, Scheduling, Semantics, StepPlan};
+use foretoken_engine::{
+    AtEnd, KvOffer, KvTransfer, Policies, Scheduler, SchedulerConfig, Scheduling, Semantics,
+    StepPlan,
+};
 use foretoken_workload::{ContentId, FinishReason, Priority, Prompt, Request, RequestId, Segment};
 
 use crate::golden::{GoldenRequest, Scenario, Step};
@@ -101,6 +104,9 @@ struct Harness<'a> {
     ids: BTreeMap<&'a str, RequestId>,
     names: Vec<&'a str>,
     in_flight: VecDeque<(u64, StepPlan)>,
+    /// Loads, and reads of held blocks, with the iteration whose output reports their end.
+    loads: Vec<(u64, RequestId)>,
+    reads: Vec<(u64, RequestId)>,
 }
 
 impl<'a> Harness<'a> {
@@ -166,6 +172,8 @@ impl<'a> Harness<'a> {
             ids,
             names,
             in_flight,
+            loads: Vec::new(),
+            reads: Vec::new(),
         })
     }
 
@@ -174,7 +182,8 @@ impl<'a> Harness<'a> {
         let scenario = self.scenario;
         for (golden, request) in scenario.requests.iter().zip(&self.requests) {
             if golden.arrival_step == iteration {
-                self.scheduler.add(now, request.clone());
+                self.scheduler
+                    .add_remote(now, request.clone(), transfer(golden));
             }
         }
         for golden in scenario
@@ -187,6 +196,9 @@ impl<'a> Harness<'a> {
         let plan = self.scheduler.schedule(now);
         let mut step = self.planned(iteration, &plan);
         let executed = !plan.is_empty();
+        let loaded = iteration.saturating_add(scenario.config.load_latency_steps);
+        let loads = plan.loads.iter().filter(|load| !load.is_confirmation());
+        self.loads.extend(loads.map(|load| (loaded, load.request)));
         self.in_flight.push_back((iteration, plan));
         let wait =
             self.scheduling == Scheduling::Synchronous || !executed || self.in_flight.len() > 1;
@@ -203,11 +215,31 @@ impl<'a> Harness<'a> {
                     _ => {}
                 }
             }
+            self.end_transfers(of);
+            let held = scenario
+                .requests
+                .iter()
+                .filter(|r| r.send_latency_steps > 0);
+            for golden in held.filter(|r| step.finished.contains(&(r.id.clone(), "length".into())))
+            {
+                let read = iteration.saturating_add(golden.send_latency_steps);
+                self.reads.push((read, self.ids[golden.id.as_str()]));
+            }
         }
         step.running_after = self.running();
         step.waiting_after = self.waiting();
         step.free_blocks_after = self.scheduler.kv().free();
         step
+    }
+
+    /// Reports the transfers that end with the output of iteration `of`.
+    fn end_transfers(&mut self, of: u64) {
+        for (_, id) in self.loads.extract_if(.., |(due, _)| *due <= of) {
+            self.scheduler.kv_loaded(id);
+        }
+        for (_, id) in self.reads.extract_if(.., |(due, _)| *due <= of) {
+            self.scheduler.release_kv(id);
+        }
     }
 
     fn planned(&self, iteration: u64, plan: &StepPlan) -> Step {
@@ -229,6 +261,7 @@ impl<'a> Harness<'a> {
             new: admitted(false),
             resumed: admitted(true),
             preempted: plan.preempted.iter().map(|&id| self.name(id)).collect(),
+            loading_remote: self.loading(),
             running: self.running(),
             waiting: self.waiting(),
             free_blocks: self.scheduler.kv().free(),
@@ -243,8 +276,13 @@ impl<'a> Harness<'a> {
         !self.scenario.requests.iter().any(moves)
     }
 
-    fn state(&self) -> (Vec<String>, Vec<String>, u32) {
-        (self.running(), self.waiting(), self.scheduler.kv().free())
+    fn state(&self) -> (BTreeSet<String>, Vec<String>, Vec<String>, u32) {
+        let free = self.scheduler.kv().free();
+        (self.loading(), self.running(), self.waiting(), free)
+    }
+
+    fn loading(&self) -> BTreeSet<String> {
+        self.scheduler.loading().map(|id| self.name(id)).collect()
     }
 
     fn running(&self) -> Vec<String> {
@@ -258,6 +296,21 @@ impl<'a> Harness<'a> {
     fn name(&self, id: RequestId) -> String {
         self.names[id.index()].to_owned()
     }
+}
+
+/// What a request has to do with KV outside the engine.
+fn transfer(golden: &GoldenRequest) -> KvTransfer {
+    let tokens = golden.ext_tokens.unwrap_or(u32::MAX);
+    let mut transfer = KvTransfer::local();
+    transfer.offer = match golden.remote.as_deref() {
+        Some("async") => KvOffer::Load { tokens },
+        Some(_) => KvOffer::InStep { tokens },
+        None => KvOffer::Nothing,
+    };
+    if golden.send_latency_steps > 0 {
+        transfer.at_end = AtEnd::Hold;
+    }
+    transfer
 }
 
 /// The request that a record describes.

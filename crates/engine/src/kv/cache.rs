@@ -4,6 +4,7 @@ use foretoken_workload::BlockHash;
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
+use super::events::KvEvent;
 use super::pool::{BlockId, BlockPool};
 
 /// The blocks that one sequence holds, in the order of its tokens.
@@ -39,6 +40,8 @@ pub struct KvCache {
     block_size: u32,
     caching: bool,
     uncached_first: bool,
+    /// What changed since the events were last drained, if anybody wants to know.
+    events: Option<Vec<KvEvent>>,
 }
 
 impl KvCache {
@@ -53,7 +56,19 @@ impl KvCache {
             block_size,
             caching,
             uncached_first,
+            events: None,
         }
+    }
+
+    /// From now on notes its changes for [`drain_events`](Self::drain_events).
+    pub fn record_events(&mut self) {
+        self.events.get_or_insert_default();
+    }
+
+    /// Hands over the changes since the last call, in their order; none unless they are
+    /// [recorded](Self::record_events).
+    pub fn drain_events(&mut self) -> impl Iterator<Item = KvEvent> {
+        self.events.iter_mut().flat_map(|events| events.drain(..))
     }
 
     /// Blocks that nobody holds, cached ones included.
@@ -64,6 +79,14 @@ impl KvCache {
     /// Blocks that somebody holds.
     pub fn used(&self) -> u32 {
         self.total - 1 - self.pool.free()
+    }
+
+    /// How many different blocks `tables` hold together.
+    pub(crate) fn distinct<'a>(tables: impl Iterator<Item = &'a BlockTable>) -> u32 {
+        let mut blocks: Vec<BlockId> = tables.flat_map(|table| &table.blocks).copied().collect();
+        blocks.sort_unstable();
+        blocks.dedup();
+        u32::try_from(blocks.len()).expect("a pool has fewer than 2^32 blocks")
     }
 
     /// Tokens whose block a sequence shares with others, counted once for every holder but the first.
@@ -143,6 +166,9 @@ impl KvCache {
         for (&id, &key) in fresh {
             self.pool.set_key(id, key);
             self.index.entry(key).or_default().push(id);
+            if let Some(events) = &mut self.events {
+                events.push(KvEvent::Stored { hash: key });
+            }
         }
         table.registered = table.registered.max(full);
     }
@@ -165,6 +191,9 @@ impl KvCache {
         }
         self.index.clear();
         self.pool.clear_keys();
+        if let Some(events) = &mut self.events {
+            events.push(KvEvent::Cleared);
+        }
         true
     }
 
@@ -177,6 +206,9 @@ impl KvCache {
         holders.remove(place.expect("a block with a key is among its holders"));
         if holders.is_empty() {
             self.index.remove(&key);
+        }
+        if let Some(events) = &mut self.events {
+            events.push(KvEvent::Removed { hash: key });
         }
     }
 }

@@ -1,7 +1,10 @@
-//! KV memory: a pool of blocks, the prefix cache over it, and the block table of a sequence.
+//! KV memory: a pool of blocks, the prefix cache over it and its events, and the block table of a
+//! sequence.
 
 mod cache;
+mod events;
 mod pool;
 
 pub use cache::{BlockTable, KvCache};
+pub use events::KvEvent;
 pub use pool::BlockId;

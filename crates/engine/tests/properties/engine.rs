@@ -13,7 +13,7 @@ use crate::load::{Client, Setup, loads, setups};
 
 /// Time in proportion to the tokens, in thirds of a nanosecond so that fractions occur.
 #[derive(Debug)]
-struct Proportional;
+pub(crate) struct Proportional;
 
 impl LatencyModel for Proportional {
     fn step(&self, shape: &StepShape) -> Fine {
@@ -22,7 +22,7 @@ impl LatencyModel for Proportional {
     }
 }
 
-fn hosts() -> impl Strategy<Value = HostCosts> {
+pub(crate) fn hosts() -> impl Strategy<Value = HostCosts> {
     prop::collection::vec(prop_oneof![Just(0_u64), 0_u64..400_000], 8).prop_map(|nanos| {
         let cost = |index: usize| SimDuration::from_nanos(nanos[index]);
         HostCosts {

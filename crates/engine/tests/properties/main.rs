@@ -3,6 +3,7 @@
 mod engine;
 mod load;
 mod scheduler;
+mod transfer;
 
 use proptest::prelude::ProptestConfig;
 

@@ -12,12 +12,20 @@
 //! after the output was applied. Events: `+a` admitted, `~a` resumed (with `@8` if 8 tokens were
 //! found in the cache), `!a` preempted. Output: `a` is one token of request a, `a=length` its last.
 //! In the asynchronous loop the step whose output is applied follows in brackets.
+//!
+//! KV from outside: `loads 8 in 2` offers eight tokens of the prompt (`all` of them), whose load is
+//! reported two steps after the one that starts it; `reads 8` offers them inside the step; `later 5`
+//! answers "ask later" before step 5. `sent in 3` holds the blocks until three steps after the end.
+//! Events: `>a:3` is a load of three blocks, `>a` a mere confirmation.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
 use foretoken_des_kernel::SimTime;
-use foretoken_engine::{Policies, Scheduler, SchedulerConfig, Scheduling, Semantics, StepPlan};
+use foretoken_engine::{
+    AtEnd, KvOffer, KvTransfer, Policies, Scheduler, SchedulerConfig, Scheduling, Semantics,
+    StepPlan,
+};
 use foretoken_workload::{ContentId, FinishReason, Priority, Prompt, Request, RequestId, Segment};
 
 /// Steps after which a scenario is over; the rows must end long before.
@@ -27,8 +35,14 @@ const STEPS: u64 = 60;
 pub(crate) struct Play {
     pub(crate) scheduler: Scheduler,
     scheduling: Scheduling,
-    arrivals: Vec<(u64, Request)>,
+    arrivals: Vec<(u64, Request, KvTransfer)>,
     aborts: Vec<(u64, RequestId)>,
+    /// Steps that loads, and reads of held blocks, take.
+    latencies: Vec<(RequestId, u64)>,
+    /// Loads and reads under way, with the step whose output reports them.
+    transfers: Vec<(u64, RequestId)>,
+    /// Until when the connector says "ask later".
+    answers: Vec<(u64, RequestId)>,
     in_flight: VecDeque<(u64, StepPlan)>,
     step: u64,
 }
@@ -64,6 +78,9 @@ impl Play {
             scheduling,
             arrivals: Vec::new(),
             aborts: Vec::new(),
+            latencies: Vec::new(),
+            transfers: Vec::new(),
+            answers: Vec::new(),
             in_flight: VecDeque::new(),
             step: 0,
         };
@@ -83,6 +100,7 @@ impl Play {
         let id = id(name);
         let (mut arrives, mut prompt, mut output, mut stop) = (0, None, 1, None);
         let (mut arrival, mut priority, mut salt) = (0, 0, None);
+        let mut transfer = KvTransfer::local();
         for field in rest.split(',').map(str::trim) {
             match field.split_once(' ') {
                 Some(("step", value)) => arrives = number(value),
@@ -91,6 +109,29 @@ impl Play {
                 Some(("time", value)) => arrival = number(value),
                 Some(("priority", value)) => priority = value.trim().parse().expect("a number"),
                 Some(("salt", value)) => salt = Some(number(value)),
+                Some(("loads", value)) => {
+                    let (tokens, steps) = value.split_once(" in ").expect("a load takes its time");
+                    let tokens = if tokens == "all" {
+                        u32::MAX
+                    } else {
+                        number32(tokens)
+                    };
+                    transfer.offer = KvOffer::Load { tokens };
+                    self.latencies.push((id, number(steps)));
+                }
+                Some(("reads", value)) => {
+                    let tokens = number32(value);
+                    transfer.offer = KvOffer::InStep { tokens };
+                }
+                Some(("later", value)) => {
+                    transfer.offer = KvOffer::Later;
+                    self.answers.push((number(value), id));
+                }
+                Some(("sent", value)) => {
+                    transfer.at_end = AtEnd::Hold;
+                    self.latencies
+                        .push((id, number(value.trim_start_matches("in"))));
+                }
                 Some(("abort", value)) => self.aborts.push((number(value), id)),
                 Some(_) => panic!("unknown field of a request: {field}"),
                 None => prompt = Some(Prompt::new(field.split('+').map(segment))),
@@ -105,7 +146,7 @@ impl Play {
         }
         request.priority = Priority::new(priority);
         request.cache_salt = salt;
-        self.arrivals.push((arrives, request));
+        self.arrivals.push((arrives, request, transfer));
     }
 
     /// One iteration of the engine loop.
@@ -113,8 +154,11 @@ impl Play {
         let (step, now) = (self.step, SimTime::from_nanos(self.step));
         self.step += 1;
         let before = self.state();
-        for (_, request) in self.arrivals.iter().filter(|(at, _)| *at == step) {
-            self.scheduler.add(now, request.clone());
+        for (_, request, transfer) in self.arrivals.iter().filter(|it| it.0 == step) {
+            self.scheduler.add_remote(now, request.clone(), *transfer);
+        }
+        for (_, id) in self.answers.iter().filter(|(at, _)| *at == step) {
+            self.scheduler.offer(*id, KvOffer::Nothing);
         }
         for (_, id) in self.aborts.iter().filter(|(at, _)| *at == step) {
             self.scheduler.abort(*id);
@@ -127,6 +171,10 @@ impl Play {
             .map(|entry| format!("{}:{}", name(entry.request), entry.tokens));
         let scheduled = list(scheduled);
         let events = events(&plan);
+        for load in plan.loads.iter().filter(|load| !load.is_confirmation()) {
+            self.transfers
+                .push((step + self.latency(load.request), load.request));
+        }
         let executed = !plan.is_empty();
         self.in_flight.push_back((step, plan));
         let only = executed && self.in_flight.len() == 1;
@@ -155,7 +203,9 @@ impl Play {
             .pop_front()
             .expect("a batch was planned just now");
         let mut outputs = Vec::new();
+        let mut ended = Vec::new();
         self.scheduler.apply(plan, |output| {
+            ended.extend(output.finish.map(|_| output.request));
             let mut text = name(output.request).to_string();
             match output.finish {
                 Some(FinishReason::Stop) => text.push_str("=stop"),
@@ -165,7 +215,22 @@ impl Play {
             }
             outputs.push(text);
         });
+        for (_, id) in self.transfers.extract_if(.., |(due, _)| *due <= of) {
+            self.scheduler.kv_loaded(id);
+            self.scheduler.release_kv(id);
+        }
+        for (id, _) in self.scheduler.held().filter(|(id, _)| ended.contains(id)) {
+            self.transfers.push((self.step - 1 + self.latency(id), id));
+        }
         (list(outputs.into_iter()), of)
+    }
+
+    fn latency(&self, id: RequestId) -> u64 {
+        let mut latencies = self.latencies.iter();
+        latencies
+            .find(|it| it.0 == id)
+            .expect("transfers have a latency")
+            .1
     }
 
     fn state(&self) -> (String, String, u32) {
@@ -225,11 +290,16 @@ fn events(plan: &StepPlan) -> String {
         }
         text
     });
+    let loads = plan.loads.iter().map(|load| match load.blocks {
+        0 => format!(">{}", name(load.request)),
+        blocks => format!(">{}:{blocks}", name(load.request)),
+    });
     list(
         plan.preempted
             .iter()
             .map(|&id| format!("!{}", name(id)))
-            .chain(admitted),
+            .chain(admitted)
+            .chain(loads),
     )
 }
 

@@ -14,6 +14,8 @@
 //! into batch `i+1`. All of this happens on a clock with fractional nanoseconds; what leaves the
 //! engine is rounded down to whole ones.
 
+mod transfer;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -25,10 +27,12 @@ use foretoken_workload::{
 };
 
 use crate::config::{EngineConfig, EngineError, Scheduling};
+use crate::connector::KvTransfer;
 use crate::event::{EngineEvent, EngineStats, StepReport};
 use crate::plan::StepPlan;
 use crate::preemption::{LastAdmitted, LeastUrgent, PreemptionPolicy};
 use crate::scheduler::Scheduler;
+use transfer::TransferEnd;
 
 /// The choices that an engine leaves to policies.
 #[derive(Debug)]
@@ -89,15 +93,19 @@ pub struct Engine {
     latency: Arc<dyn LatencyModel>,
     scheduler: Scheduler,
     /// Requests on their way through the front end, by the time at which they reach the core.
-    inbox: BTreeMap<(SimTime, u64), Request>,
+    inbox: BTreeMap<(SimTime, u64), (Request, KvTransfer)>,
     submitted: u64,
     /// Requests whose client went away since the core last looked.
     aborts: Vec<RequestId>,
     /// Ends that are to be reported at the next wake.
     rejected: VecDeque<Occurrence>,
+    /// Transfers that have ended and that the core does not know of, by the time of their end.
+    ended: VecDeque<(SimTime, TransferEnd)>,
     in_flight: VecDeque<Batch>,
     /// Whether the batch planned last computes anything.
     executed: bool,
+    /// Whether only an input can make the next plan differ from the last one, which was empty.
+    stalled: bool,
     phase: Phase,
     /// When the core does what `phase` says.
     wake: Fine,
@@ -130,8 +138,10 @@ impl Engine {
             submitted: 0,
             aborts: Vec::new(),
             rejected: VecDeque::new(),
+            ended: VecDeque::new(),
             in_flight: VecDeque::new(),
             executed: false,
+            stalled: false,
             phase: Phase::Idle,
             wake: Fine::ZERO,
             accelerator_free: Fine::ZERO,
@@ -146,6 +156,17 @@ impl Engine {
     /// A request that can never be served is rejected: the report comes with the next
     /// [`advance`](Self::advance).
     pub fn submit(&mut self, now: SimTime, request: Request) {
+        self.submit_remote(now, request, KvTransfer::local());
+    }
+
+    /// Hands a request to the front end whose KV comes from outside or is read by others: see
+    /// [`connector`](crate::connector).
+    ///
+    /// The engine reports an [`EngineEvent::KvLoad`] for every [`KvOffer::Load`](crate::KvOffer::Load),
+    /// even if the request is aborted before. A rejected request takes up nothing and says so with its
+    /// rejection only: whoever offered KV to it hears nothing from vLLM either, and frees its blocks
+    /// when it is tired of waiting.
+    pub fn submit_remote(&mut self, now: SimTime, request: Request, transfer: KvTransfer) {
         self.now = self.now.max(now);
         if let Some(reason) = self.never_served(&request) {
             let what = Lifecycle::Rejected { reason };
@@ -156,7 +177,8 @@ impl Engine {
         let host = &self.config.host;
         let ready = now + host.ingest + host.ingest_per_token * u64::from(request.prompt.tokens());
         self.submitted += 1;
-        self.inbox.insert((ready, self.submitted), request);
+        self.inbox
+            .insert((ready, self.submitted), (request, transfer));
     }
 
     /// The client of a request goes away. The core notices when it next looks; the end is reported
@@ -204,6 +226,10 @@ impl Engine {
         if self.phase == Phase::Apply {
             self.apply_oldest(report);
             if !self.executed && self.scheduler.has_requests() {
+                if self.stalled {
+                    self.phase = Phase::Idle;
+                    return;
+                }
                 self.phase = Phase::Schedule;
                 self.wake += Fine::from(IDLE_PAUSE);
                 return;
@@ -236,20 +262,30 @@ impl Engine {
         &self.scheduler
     }
 
-    /// Whether no request is inside and no batch in flight; then no KV block is in use (the
-    /// invariant *no KV block leaked*, which is checked here).
+    /// Whether no request is inside and no batch in flight; then no KV block is in use but those that
+    /// ended requests [hold](Scheduler::held) for others (the invariant *no KV block leaked*, which is
+    /// checked here).
     ///
     /// # Panics
-    /// If blocks are in use without a request.
+    /// If blocks are in use without a request, or fewer than are held.
     pub fn is_drained(&self) -> bool {
         let drained =
             !self.scheduler.has_requests() && self.inbox.is_empty() && self.in_flight.is_empty();
-        assert!(
-            !drained || self.scheduler.kv().used() == 0,
-            "no KV block leaked: {} blocks are in use without a request",
-            self.scheduler.kv().used()
-        );
+        if drained {
+            let (used, held) = (self.scheduler.kv().used(), self.scheduler.held_blocks());
+            assert!(
+                used == held,
+                "no KV block leaked: {used} blocks are in use without a request, {held} of them held"
+            );
+        }
         drained
+    }
+
+    /// Whether the engine sleeps with requests inside, because no step can serve them: vLLM 0.15.1's
+    /// stall of requests whose KV has arrived behind a head that needs their blocks. It goes on when a
+    /// request is aborted.
+    pub fn is_stalled(&self) -> bool {
+        self.phase == Phase::Idle && self.scheduler.has_requests()
     }
 
     fn never_served(&self, request: &Request) -> Option<RejectReason> {
@@ -276,20 +312,17 @@ impl Engine {
             if entry.key().0 > self.now {
                 break;
             }
-            let request = entry.remove();
-            self.scheduler.add(self.now, request);
+            let (request, transfer) = entry.remove();
+            self.scheduler.add_remote(self.now, request, transfer);
         }
         self.apply_aborts(report);
     }
 
     fn apply_aborts(&mut self, report: &mut dyn FnMut(EngineEvent)) {
         for id in core::mem::take(&mut self.aborts) {
-            let known = self.scheduler.abort(id) || {
-                let before = self.inbox.len();
-                self.inbox.retain(|_, request| request.id != id);
-                self.inbox.len() < before
-            };
+            let known = self.scheduler.abort(id) || self.abort_in_front_end(id);
             if known {
+                self.stalled = false;
                 let what = Lifecycle::Finished {
                     reason: FinishReason::Abort,
                 };
@@ -297,6 +330,22 @@ impl Engine {
                 report(EngineEvent::Request(Occurrence::new(at, id, what)));
             }
         }
+    }
+
+    /// Takes a request out of the front end, if it is there.
+    fn abort_in_front_end(&mut self, id: RequestId) -> bool {
+        let mut entries = self.inbox.iter();
+        let Some((&key, _)) = entries.find(|(_, (request, _))| request.id == id) else {
+            return false;
+        };
+        if let Some((request, transfer)) = self.inbox.remove(&key)
+            && transfer.offer.loads()
+        {
+            // The core has to tell the other side, so it gets to know the request for a moment.
+            self.scheduler.add_remote(self.now, request, transfer);
+            self.scheduler.abort(id);
+        }
+        true
     }
 
     /// One iteration of the core loop from its planning on; sets when and how it goes on.
@@ -326,7 +375,15 @@ impl Engine {
         let host = &self.config.host;
         let sequences = plan.entries.len() as u64;
         let submit = self.wake + Fine::from(host.schedule + host.schedule_per_sequence * sequences);
+        let at = floor(submit);
+        for &load in &plan.loads {
+            report(EngineEvent::KvLoad { at, load });
+        }
         self.executed = !plan.is_empty();
+        self.stalled = !self.executed
+            && plan.preempted.is_empty()
+            && self.in_flight.is_empty()
+            && self.scheduler.is_stalled();
         let (mut end, mut step) = (submit, None);
         if self.executed {
             let mut shape = self.config.launched(plan.shape());
@@ -364,21 +421,23 @@ impl Engine {
     }
 
     fn apply_oldest(&mut self, report: &mut dyn FnMut(EngineEvent)) {
-        let batch = self
+        let Batch { plan, end, step } = self
             .in_flight
             .pop_front()
             .expect("the apply phase has a batch in flight");
-        if let Some(step) = batch.step {
+        if let Some(step) = step {
             report(EngineEvent::Step(step));
         }
-        let sampled = batch
-            .plan
-            .entries
-            .iter()
-            .filter(|entry| entry.samples)
-            .count() as u64;
+        self.deliver(plan, report);
+        self.note_transfers(end);
+        self.publish_kv_events(report);
+    }
+
+    /// Applies the output of a step, and sends it to the clients.
+    fn deliver(&mut self, plan: StepPlan, report: &mut dyn FnMut(EngineEvent)) {
+        let sampled = plan.entries.iter().filter(|entry| entry.samples).count() as u64;
         if sampled == 0 {
-            self.scheduler.apply(batch.plan, |_| {});
+            self.scheduler.apply(plan, |_| {});
             return;
         }
         let host = &self.config.host;
@@ -387,7 +446,7 @@ impl Engine {
             self.wake.max(self.output_free) + Fine::from(host.deliver_per_sequence * sampled);
         let at = floor(self.output_free + Fine::from(host.deliver));
         self.delivered = at;
-        self.scheduler.apply(batch.plan, |output| {
+        self.scheduler.apply(plan, |output| {
             let tokens = Lifecycle::Tokens { count: 1 };
             report(EngineEvent::Request(Occurrence::new(
                 at,

@@ -3,15 +3,21 @@
 //! It knows no time but the `now` it is told (for queue orders), and nothing of step durations: the
 //! step clock in [`engine`](crate::engine) drives it, and a test can drive it in lockstep.
 
+mod admission;
+mod transfer;
+
+use std::collections::BTreeMap;
+
 use foretoken_des_kernel::SimTime;
-use foretoken_workload::{FinishReason, OrderKey, QueueSignals, Rekey, Request, RequestId};
+use foretoken_workload::{FinishReason, Request, RequestId};
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 use crate::config::{EngineError, SchedulerConfig, Scheduling};
+use crate::connector::{AtEnd, KvLoad, KvTransfer};
 use crate::engine::Policies;
-use crate::kv::{BlockId, KvCache};
-use crate::plan::{Admission, Planned, StepPlan};
+use crate::kv::{BlockId, BlockTable, KvCache, KvEvent};
+use crate::plan::{Planned, StepPlan};
 use crate::preemption::{PreemptionPolicy, RunningView};
 use crate::queue::WaitingQueue;
 use crate::sequence::{Sequence, Slot, Status};
@@ -39,6 +45,12 @@ pub struct Scheduler {
     preemption: Box<dyn PreemptionPolicy>,
     /// Ended requests that the workers have not been told of: one more step follows.
     unflushed: bool,
+    /// Those of the waiting that hold blocks, in the order in which their loads began.
+    parked: Vec<Slot>,
+    /// Blocks of ended requests that others are still to read.
+    held: BTreeMap<RequestId, BlockTable>,
+    /// What the next step tells the workers about requests that ended before their loads began.
+    confirmations: Vec<KvLoad>,
     hits: Vec<BlockId>,
     views: Vec<RunningView>,
     spare: Vec<StepPlan>,
@@ -67,6 +79,9 @@ impl Scheduler {
             waiting: WaitingQueue::new(policies.order),
             preemption: policies.preemption,
             unflushed: false,
+            parked: Vec::new(),
+            held: BTreeMap::new(),
+            confirmations: Vec::new(),
             hits: Vec::new(),
             views: Vec::new(),
             spare: Vec::new(),
@@ -117,18 +132,37 @@ impl Scheduler {
         self.has_requests() || self.unflushed
     }
 
+    /// From now on notes what changes in the prefix cache, for [`drain_kv_events`](Self::drain_kv_events).
+    pub fn record_kv_events(&mut self) {
+        self.kv.record_events();
+    }
+
+    /// Hands over what changed in the prefix cache since the last call, in its order; nothing unless
+    /// it is [recorded](Self::record_kv_events).
+    pub fn drain_kv_events(&mut self) -> impl Iterator<Item = KvEvent> {
+        self.kv.drain_events()
+    }
+
     /// Puts a request into the waiting queue.
     ///
     /// # Panics
-    /// If the id is in use: ids are unique. If the prompt is longer than `max_model_len`: the engine
-    /// rejects such requests.
+    /// As [`add_remote`](Self::add_remote).
     pub fn add(&mut self, now: SimTime, request: Request) {
+        self.add_remote(now, request, KvTransfer::local());
+    }
+
+    /// Puts a request into the waiting queue whose KV comes from outside or is read by others.
+    ///
+    /// # Panics
+    /// If the id is in use, be it by blocks that are held: ids are unique. If the prompt is longer than
+    /// `max_model_len`: the engine rejects such requests.
+    pub fn add_remote(&mut self, now: SimTime, request: Request, transfer: KvTransfer) {
         let id = request.id;
         assert!(
             request.prompt.tokens() <= self.config.max_model_len,
             "prompts are at most max_model_len long: {id} is not"
         );
-        let sequence = Sequence::new(request);
+        let sequence = Sequence::new(request, transfer);
         let slot = if let Some(slot) = self.free_slots.pop() {
             self.sequences[slot as usize] = Some(sequence);
             slot
@@ -138,25 +172,27 @@ impl Scheduler {
         };
         let previous = self.slots.insert(id, slot);
         assert!(
-            previous.is_none(),
+            previous.is_none() && !self.held.contains_key(&id),
             "request ids are unique: {id} was submitted twice"
         );
         let key = self.order_key(slot, now);
         self.waiting.push(key, id, slot);
     }
 
-    /// Takes an unfinished request out and frees its blocks; `false` if there is none of this id.
+    /// Takes an unfinished request out and frees its blocks, be they still being filled from outside;
+    /// `false` if there is none of this id.
     pub fn abort(&mut self, id: RequestId) -> bool {
         let Some(&slot) = self.slots.get(&id) else {
             return false;
         };
-        self.remove(slot);
+        self.remove(slot, FinishReason::Abort);
         true
     }
 
     /// Plans one step: advances the computed tokens of every sequence in it.
     pub fn schedule(&mut self, now: SimTime) -> StepPlan {
         let mut plan = self.spare.pop().unwrap_or_default();
+        plan.loads.append(&mut self.confirmations);
         let mut budget = self.config.max_num_batched_tokens;
         let lone = self.config.semantics.lone_request_ignores_threshold && self.slots.len() == 1;
         let threshold = match self.config.long_prefill_token_threshold {
@@ -293,72 +329,6 @@ impl Scheduler {
         planned > 0
     }
 
-    fn admit_waiting(
-        &mut self,
-        plan: &mut StepPlan,
-        budget: &mut u32,
-        threshold: u32,
-        now: SimTime,
-    ) {
-        let seats = self.running.len() < self.config.max_num_seqs as usize;
-        if seats && *budget > 0 && self.waiting.order().rekey() == Rekey::EachStep {
-            self.rekey_waiting(now);
-        }
-        let mut hits = core::mem::take(&mut self.hits);
-        while *budget > 0 && self.running.len() < self.config.max_num_seqs as usize {
-            let Some(slot) = self.waiting.head() else {
-                break;
-            };
-            let sequence = self.sequences[slot as usize].as_mut().expect(WAITING_EXIST);
-            let known = sequence.known();
-            hits.clear();
-            if self.kv.caching() {
-                // At least one token is computed, so that there is something to sample from.
-                let chain = sequence.chain(known - 1, self.config.block_size);
-                self.kv.lookup(chain, &mut hits);
-            }
-            let cached = u32::try_from(hits.len()).expect("a pool has fewer than 2^32 blocks")
-                * self.config.block_size;
-            let mut tokens = (known - cached).min(threshold);
-            if !self.config.chunked_prefill && tokens > *budget {
-                break;
-            }
-            tokens = tokens.min(*budget);
-            let end = cached + tokens;
-            let gate = if self.config.semantics.admission_gate {
-                known
-            } else {
-                end
-            };
-            // With nothing running nothing will ever be released, so the reserve is given up.
-            let reserved = match self.running.len() {
-                0 => 0,
-                _ => self.config.semantics.watermark_blocks,
-            };
-            let free = self.kv.free().saturating_sub(reserved);
-            let limit = self.config.max_model_len;
-            if self.kv.wanted(&sequence.table, &hits, gate.min(limit)) > free
-                || !self.kv.allocate(&mut sequence.table, &hits, end.min(limit))
-            {
-                break;
-            }
-            register(&mut self.kv, sequence, end);
-            let resumed = sequence.status == Status::Preempted;
-            sequence.status = Status::Running;
-            sequence.computed = cached;
-            plan.admitted.push(Admission {
-                request: sequence.request.id,
-                cached_tokens: cached,
-                resumed,
-            });
-            self.waiting.remove(slot);
-            self.running.push(slot);
-            self.plan(plan, slot, tokens);
-            *budget -= tokens;
-        }
-        self.hits = hits;
-    }
-
     fn plan(&mut self, plan: &mut StepPlan, slot: Slot, tokens: u32) {
         let sequence = self.sequences[slot as usize].as_mut().expect(PLANNED_EXIST);
         sequence.planned = tokens;
@@ -396,8 +366,8 @@ impl Scheduler {
                 let settled = sequence.computed - sequence.placeholders;
                 register(&mut self.kv, sequence, settled);
             }
-            if finish.is_some() {
-                self.remove(entry.slot);
+            if let Some(reason) = finish {
+                self.remove(entry.slot, reason);
             }
             deliver(Output {
                 request: entry.request,
@@ -415,7 +385,8 @@ impl Scheduler {
 
     /// Forgets all keys of the prefix cache. With requests running it is refused (`false`), unless
     /// `running` says to take their blocks first (vLLM's `reset_running_requests`); what steps in
-    /// flight sample for them is then thrown away and computed again.
+    /// flight sample for them is then thrown away and computed again. Blocks that are being filled from
+    /// outside or held for others cannot be taken: with them it is always refused.
     pub fn reset_prefix_cache(&mut self, now: SimTime, running: ResetRunning) -> bool {
         if running == ResetRunning::Preempt {
             let mut plan = StepPlan::default();
@@ -430,16 +401,27 @@ impl Scheduler {
         self.kv.forget_all()
     }
 
-    fn remove(&mut self, slot: Slot) {
+    fn remove(&mut self, slot: Slot, reason: FinishReason) {
         let mut sequence = self.sequences[slot as usize]
             .take()
             .expect("only existing sequences are removed");
-        self.kv.release(&mut sequence.table);
-        self.slots.remove(&sequence.request.id);
+        let id = sequence.request.id;
+        let holds = sequence.transfer.at_end == AtEnd::Hold && reason == FinishReason::Length;
+        if holds && !sequence.table.is_empty() {
+            self.held.insert(id, sequence.table);
+        } else {
+            self.kv.release(&mut sequence.table);
+        }
+        if sequence.transfer.offer.loads() {
+            self.confirmations.push(KvLoad::confirmation(id));
+        }
+        self.slots.remove(&id);
         self.free_slots.push(slot);
-        match sequence.status {
-            Status::Running => self.running.retain(|&other| other != slot),
-            Status::Waiting | Status::Preempted => self.waiting.remove(slot),
+        if sequence.status == Status::Running {
+            self.running.retain(|&other| other != slot);
+        } else {
+            self.waiting.remove(slot);
+            self.parked.retain(|&other| other != slot);
         }
         self.unflushed = true;
     }
@@ -448,36 +430,6 @@ impl Scheduler {
         self.sequences[slot as usize]
             .as_ref()
             .expect("queues hold existing sequences")
-    }
-
-    fn order_key(&mut self, slot: Slot, now: SimTime) -> OrderKey {
-        let cached = match self.waiting.order().rekey() {
-            Rekey::EachStep => self.cached_tokens(slot),
-            Rekey::OnEnqueue => 0,
-        };
-        let request = &self.sequence(slot).request;
-        self.waiting
-            .order()
-            .key(&request.view(), &QueueSignals::new(now, cached))
-    }
-
-    /// Known tokens of a sequence that the prefix cache holds now.
-    fn cached_tokens(&mut self, slot: Slot) -> u32 {
-        if !self.kv.caching() {
-            return 0;
-        }
-        let sequence = self.sequences[slot as usize].as_mut().expect(WAITING_EXIST);
-        let chain = sequence.chain(sequence.known() - 1, self.config.block_size);
-        self.kv.matching(chain) * self.config.block_size
-    }
-
-    fn rekey_waiting(&mut self, now: SimTime) {
-        let slots: Vec<Slot> = self.waiting.iter().collect();
-        let keys: Vec<OrderKey> = slots
-            .into_iter()
-            .map(|slot| self.order_key(slot, now))
-            .collect();
-        self.waiting.rekey(&keys);
     }
 }
 

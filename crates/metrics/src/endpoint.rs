@@ -1,0 +1,75 @@
+//! What each engine did.
+
+use serde::{Deserialize, Serialize};
+
+use crate::gauges::GaugeReport;
+use crate::record::RequestRecord;
+use crate::round::{share, significant};
+
+/// One engine: how full and how busy it was, from time 0 to the end of the run, and what it did for
+/// requests.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct EndpointReport {
+    /// Its number.
+    pub endpoint: u32,
+    /// Sequences in the running batch.
+    pub running: GaugeReport,
+    /// Requests in the waiting queue.
+    pub waiting: GaugeReport,
+    /// Share of KV blocks held by sequences.
+    pub kv_occupancy: GaugeReport,
+    /// Share of time for which the accelerator worked.
+    pub busy_share: f64,
+    /// Steps done.
+    pub steps: u64,
+    /// Complete requests that it answered.
+    pub served: u64,
+    /// Requests whose prompts it took into a batch so that another endpoint could answer.
+    pub prefills: u64,
+    /// Output tokens of the complete requests that it answered.
+    pub output_tokens: u64,
+    /// Share of prompt tokens found in its prefix cache, over all requests whose prompts it took into
+    /// a batch; `None` if there was none.
+    pub prefix_hit_rate: Option<f64>,
+}
+
+/// What an endpoint did for requests.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Service {
+    pub(crate) served: u64,
+    pub(crate) prefills: u64,
+    pub(crate) output_tokens: u64,
+    prompt_tokens: u64,
+    cached_tokens: u64,
+}
+
+impl Service {
+    /// What `count` endpoints did for `records`.
+    pub(crate) fn of_each(count: usize, records: &[RequestRecord]) -> Vec<Self> {
+        let mut services = vec![Self::default(); count];
+        let at = |endpoint: Option<u32>| endpoint.map_or(usize::MAX, |number| number as usize);
+        for record in records {
+            if record.outcome.is_complete()
+                && let Some(answers) = services.get_mut(at(record.endpoint))
+            {
+                answers.served += 1;
+                answers.output_tokens += u64::from(record.output_tokens);
+            }
+            let computes = record.prefill_endpoint.or(record.endpoint);
+            if record.queue.is_some()
+                && let Some(computes) = services.get_mut(at(computes))
+            {
+                computes.prefills += u64::from(record.prefill_endpoint.is_some());
+                computes.prompt_tokens += u64::from(record.prompt_tokens);
+                computes.cached_tokens += u64::from(record.cached_tokens);
+            }
+        }
+        services
+    }
+
+    pub(crate) fn prefix_hit_rate(&self) -> Option<f64> {
+        let rate = share(self.cached_tokens.into(), self.prompt_tokens.into());
+        (self.prompt_tokens > 0).then(|| significant(rate))
+    }
+}

@@ -1,0 +1,100 @@
+//! Requests that reports keep together: of one stage, one class and one tenant.
+
+use foretoken_des_kernel::stats::Quantiles;
+use foretoken_workload::{FlowId, Request, SloClass, StageId};
+
+use crate::record::RequestRecord;
+
+/// What the requests of a [`Group`] have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct GroupKey {
+    pub(crate) stage: StageId,
+    pub(crate) class: SloClass,
+    pub(crate) flow: FlowId,
+}
+
+impl From<&Request> for GroupKey {
+    fn from(request: &Request) -> Self {
+        Self {
+            stage: request.stage,
+            class: request.class,
+            flow: request.flow,
+        }
+    }
+}
+
+impl From<&RequestRecord> for GroupKey {
+    fn from(record: &RequestRecord) -> Self {
+        Self {
+            stage: record.stage,
+            class: record.class,
+            flow: record.flow,
+        }
+    }
+}
+
+/// What is kept of a group besides the records of its requests.
+///
+/// Groups are as small as any part of a report is cut: a stage, a class or a tenant is some of them
+/// together, so that a token is counted once.
+#[derive(Debug, Clone)]
+pub(crate) struct Group {
+    pub(crate) key: GroupKey,
+    pub(crate) arrived: u64,
+    /// Prompt tokens, and output tokens that were to be generated.
+    pub(crate) demanded_tokens: u64,
+    gaps: Quantiles,
+    /// A gap and how often it came in a row: the sequences of a step share theirs, so that most
+    /// tokens cost an increment.
+    run: (u64, u64),
+    /// How many tokens came together with the one before; apart, lest they break the runs.
+    zeros: u64,
+}
+
+impl Group {
+    pub(crate) const fn new(key: GroupKey) -> Self {
+        Self {
+            key,
+            arrived: 0,
+            demanded_tokens: 0,
+            gaps: Quantiles::new(),
+            run: (0, 0),
+            zeros: 0,
+        }
+    }
+
+    pub(crate) fn arrive(&mut self, request: &Request) {
+        self.arrived += 1;
+        self.demanded_tokens +=
+            u64::from(request.prompt.tokens()) + u64::from(request.output_tokens());
+    }
+
+    pub(crate) fn add_gap(&mut self, nanos: u64) {
+        if self.run.0 == nanos {
+            self.run.1 += 1;
+        } else {
+            self.end_run();
+            self.run = (nanos, 1);
+        }
+    }
+
+    /// `count` tokens came together with the one before.
+    pub(crate) const fn add_zeros(&mut self, count: u32) {
+        self.zeros += count as u64;
+    }
+
+    fn end_run(&mut self) {
+        let (nanos, times) = core::mem::take(&mut self.run);
+        self.gaps.record_n(nanos, times);
+    }
+
+    pub(crate) fn finish(&mut self) {
+        self.end_run();
+        self.gaps.record_n(0, core::mem::take(&mut self.zeros));
+    }
+
+    /// The gaps of all its requests, in nanoseconds.
+    pub(crate) const fn gaps(&self) -> &Quantiles {
+        &self.gaps
+    }
+}
