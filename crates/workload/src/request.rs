@@ -233,6 +233,16 @@ impl Request {
         self.stop_after
     }
 
+    /// The same request for one output token: what a prefill endpoint is asked in disaggregated serving.
+    #[must_use]
+    pub fn for_prefill(&self) -> Self {
+        Self {
+            max_tokens: 1,
+            stop_after: None,
+            ..self.clone()
+        }
+    }
+
     /// What a policy may see.
     pub fn view(&self) -> RequestView<'_> {
         RequestView {

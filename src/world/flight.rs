@@ -1,0 +1,66 @@
+//! A request between its dispatch and its end.
+
+use std::sync::Arc;
+
+use foretoken_dataplane::{EndpointId, Placement};
+use foretoken_workload::Request;
+
+use super::instance::Standing;
+
+/// What the world keeps of a dispatched request.
+#[derive(Debug)]
+pub(crate) struct Flight {
+    /// The gateway that sent it.
+    pub(crate) gateway: usize,
+    pub(crate) placement: Placement,
+    pub(crate) leg: Leg,
+    /// Tokens that were sent to the client.
+    pub(crate) output_tokens: u32,
+    /// Its blocks are still with the endpoint that computed its prompt.
+    pub(crate) reads_from: Option<EndpointId>,
+    /// A gateway had it cancelled.
+    pub(crate) evicted: bool,
+    pub(crate) adapter: Option<Arc<str>>,
+    pub(crate) standing: Standing,
+}
+
+/// How far a request has come.
+#[derive(Debug)]
+pub(crate) enum Leg {
+    /// It is on the network, on its way to its endpoint (or to the one that computes its prompt).
+    Travelling,
+    /// Another endpoint computes its prompt, or has done so (`done`); the request itself waits beside
+    /// the endpoint that will answer it.
+    Prefilling { request: Box<Request>, done: bool },
+    /// The endpoint that answers it has it.
+    Serving,
+}
+
+impl Flight {
+    pub(crate) fn new(gateway: usize, placement: Placement, adapter: Option<Arc<str>>) -> Self {
+        Self {
+            gateway,
+            placement,
+            leg: Leg::Travelling,
+            output_tokens: 0,
+            reads_from: placement.prefill.map(|prefill| prefill.endpoint),
+            evicted: false,
+            adapter,
+            standing: Standing::Outside,
+        }
+    }
+
+    /// The engine in which it is now, if it is in one.
+    pub(crate) fn engine(&self) -> Option<EndpointId> {
+        match self.leg {
+            Leg::Travelling => None,
+            Leg::Prefilling { .. } => self.placement.prefill.map(|prefill| prefill.endpoint),
+            Leg::Serving => Some(self.placement.endpoint),
+        }
+    }
+
+    /// Whether it is lost with this endpoint.
+    pub(crate) fn depends_on(&self, endpoint: EndpointId) -> bool {
+        self.placement.endpoint == endpoint || self.reads_from == Some(endpoint)
+    }
+}

@@ -1,0 +1,134 @@
+//! One engine of the cluster, and what it shows to the outside.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use foretoken_dataplane::gateway::EngineMetrics;
+use foretoken_dataplane::{Adapters, EndpointId, EndpointView};
+use foretoken_des_kernel::{Generation, SimTime};
+use foretoken_engine::Engine;
+use foretoken_metrics::LevelRecord;
+
+/// What a gateway is told of an engine from the start.
+#[derive(Debug, Clone)]
+pub(crate) struct Identity {
+    pub(crate) name: Arc<str>,
+    pub(crate) labels: Arc<BTreeMap<String, String>>,
+    /// Bytes of one KV block, over all accelerators of the engine.
+    pub(crate) block_bytes: u64,
+    /// Adapters that may be active at once; 0 without LoRA.
+    pub(crate) max_adapters: u32,
+}
+
+pub(crate) struct Instance {
+    pub(crate) engine: Engine,
+    pub(crate) identity: Identity,
+    /// Whether it is in the pool.
+    pub(crate) up: bool,
+    /// Wake-ups since it last served anybody.
+    pub(crate) fruitless: u64,
+    pub(crate) asked: Generation,
+    /// The wake-up that is on its way.
+    pub(crate) wake: Option<SimTime>,
+    pub(crate) level: LevelRecord,
+    /// Its gauges as of its last step: engines refresh them once a step.
+    pub(crate) gauges: EngineMetrics,
+    /// Requests by adapter: waiting and running. Those of the base model are not counted.
+    adapters: BTreeMap<Arc<str>, [u32; 2]>,
+}
+
+/// Where a request with an adapter stands inside an engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Outside,
+    Waiting,
+    Running,
+}
+
+impl Instance {
+    pub(crate) fn new(number: u32, engine: Engine, identity: Identity) -> Self {
+        let level = level(number, &engine);
+        let mut instance = Self {
+            engine,
+            identity,
+            up: true,
+            fruitless: 0,
+            asked: Generation::default(),
+            wake: None,
+            level,
+            gauges: EngineMetrics::default(),
+            adapters: BTreeMap::new(),
+        };
+        instance.refresh_gauges();
+        instance
+    }
+
+    pub(crate) fn id(&self) -> EndpointId {
+        EndpointId::new(self.level.instance)
+    }
+
+    /// The endpoint as a gateway knows it before it has read any metrics.
+    pub(crate) fn endpoint(&self) -> EndpointView {
+        let mut view = EndpointView::new(self.id());
+        view.name = self.identity.name.clone();
+        view.labels = self.identity.labels.clone();
+        view
+    }
+
+    /// Takes the level down; gives it if it changed.
+    pub(crate) fn take_level(&mut self) -> Option<LevelRecord> {
+        let level = level(self.level.instance, &self.engine);
+        (level != self.level).then(|| {
+            self.level = level;
+            level
+        })
+    }
+
+    /// After a step: what a scraper would read from now on.
+    pub(crate) fn refresh_gauges(&mut self) {
+        let stats = self.engine.stats();
+        let config = self.engine.scheduler().config();
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        self.gauges.running = stats.running;
+        // What is still in the front end does not count.
+        self.gauges.queued = count(self.engine.scheduler().waiting_len());
+        self.gauges.kv_usage = f64::from(stats.kv_used) / f64::from(stats.kv_total.max(1));
+        self.gauges.kv_blocks = stats.kv_total;
+        self.gauges.block_size = config.block_size;
+        if !self.adapters.is_empty() || self.gauges.adapters.max != self.identity.max_adapters {
+            let with = |place: usize| {
+                let some = self.adapters.iter().filter(|(_, counts)| counts[place] > 0);
+                some.map(|(name, _)| name.clone()).collect()
+            };
+            self.gauges.adapters = Arc::new(Adapters {
+                waiting: with(0),
+                running: with(1),
+                max: self.identity.max_adapters,
+            });
+        }
+    }
+
+    /// A request with an adapter moves.
+    pub(crate) fn move_adapter(&mut self, adapter: &Arc<str>, from: Standing, to: Standing) {
+        let counts = self.adapters.entry(adapter.clone()).or_default();
+        for (standing, place) in [(Standing::Waiting, 0), (Standing::Running, 1)] {
+            if from == standing {
+                counts[place] = counts[place].saturating_sub(1);
+            }
+            if to == standing {
+                counts[place] += 1;
+            }
+        }
+    }
+}
+
+fn level(instance: u32, engine: &Engine) -> LevelRecord {
+    let stats = engine.stats();
+    LevelRecord {
+        instance,
+        running: stats.running,
+        waiting: stats.waiting,
+        kv_blocks_used: stats.kv_used,
+        kv_blocks_total: stats.kv_total,
+    }
+}

@@ -1,0 +1,495 @@
+//! The one model of the kernel: introduces workload, gateways, engines, links and sink to each other.
+
+mod flight;
+mod instance;
+mod serving;
+mod signals;
+
+use foretoken_dataplane::gateway::{Gateway, GatewayEvent};
+use foretoken_dataplane::producer::KvEvent;
+use foretoken_dataplane::transfer::KvLinks;
+use foretoken_dataplane::{EndpointId, Placement, Response};
+use foretoken_des_kernel::{Context, Generation, Model, Rank, SimDuration, SimRng, SimTime};
+use foretoken_engine::{Engine, EngineEvent};
+use foretoken_metrics::MetricSink;
+use foretoken_workload::{
+    FinishReason, Lifecycle, Occurrence, RejectReason, Request, RequestId, Workload,
+};
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
+
+use crate::cluster::{Freshness, PoolChange};
+use crate::error::Error;
+use flight::Flight;
+use instance::Instance;
+use signals::Metrics;
+
+pub(crate) use instance::Identity;
+
+/// What happens in a simulation.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// The next request of the workload reaches its gateway.
+    Arrival,
+    /// An endpoint joins or leaves the pool.
+    Pool { change: usize },
+    /// Part of an answer passes through the gateway that sent the request.
+    Response {
+        gateway: usize,
+        request: RequestId,
+        response: Response,
+    },
+    /// A gateway reads an engine's metrics.
+    Scrape { gateway: usize, engine: usize },
+    /// What it read arrives.
+    Scraped(Box<Metrics>),
+    /// Changes of an engine's KV cache arrive at the gateways.
+    KvEvents {
+        engine: usize,
+        events: Vec<KvEvent>,
+    },
+    /// A gateway asked to be advanced; stale if it has asked again since.
+    Gateway { gateway: usize, asked: Generation },
+    /// A request reaches an engine over the network.
+    Deliver(Box<Request>),
+    /// A computed prompt is handed over to the endpoint that answers.
+    HandOver { request: RequestId },
+    /// An engine wants to read blocks from another one.
+    Read { request: RequestId, blocks: u32 },
+    /// The links asked to be advanced; stale if they have asked again since.
+    Links { asked: Generation },
+    /// An engine asked to be advanced; stale if it has asked again since.
+    Wake { engine: usize, asked: Generation },
+}
+
+/// The order inside one instant.
+#[repr(u8)]
+enum Phase {
+    /// Requests come first, so that a step planned at this instant sees them.
+    Arrival,
+    /// Then what the gateways learn: of the pool, of answers, of metrics and of caches.
+    Pool,
+    Response,
+    Scrape,
+    Scraped,
+    KvEvents,
+    /// Then the gateways move, in the order of their numbers.
+    Gateway,
+    /// Then what they sent arrives.
+    Deliver,
+    HandOver,
+    Read,
+    Links,
+    /// At last engines move, in the order of their numbers.
+    Wake,
+}
+
+/// Steps without an output token after which an engine counts as stuck; a prompt of a million tokens
+/// in chunks of one takes fewer.
+const FRUITLESS_WAKES: u64 = 1 << 21;
+
+pub(crate) struct World<S> {
+    workload: Box<dyn Workload>,
+    next: Option<Request>,
+    gateways: Vec<Asking<Gateway>>,
+    /// The gateway that gets the next request.
+    turn: usize,
+    engines: Vec<Instance>,
+    links: Asking<KvLinks>,
+    network: Network,
+    freshness: Freshness,
+    /// When each endpoint joins or leaves.
+    changes: Vec<PoolChange>,
+    scrape_rng: SimRng,
+    flights: HashMap<RequestId, Flight, FxBuildHasher>,
+    arrived: u64,
+    ended: u64,
+    /// When something happened last that matters to a request.
+    last: SimTime,
+    horizon: SimTime,
+    /// Buffers.
+    said: Vec<GatewayEvent>,
+    reported: Vec<EngineEvent>,
+    pub(crate) sink: S,
+    pub(crate) failure: Option<Error>,
+}
+
+/// How long things take between gateways and engines.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Network {
+    /// One way, between a gateway and an engine, or between two engines.
+    pub(crate) delay: SimDuration,
+    /// From a change of an engine's cache until gateways know of it.
+    pub(crate) kv_event_delay: SimDuration,
+}
+
+/// A component that is advanced when it asked for it.
+pub(crate) struct Asking<C> {
+    pub(crate) component: C,
+    asked: Generation,
+    wake: Option<SimTime>,
+}
+
+impl<C> Asking<C> {
+    const fn new(component: C) -> Self {
+        Self {
+            component,
+            asked: Generation::new(),
+            wake: None,
+        }
+    }
+
+    /// Says when to come back, if that is not arranged already.
+    fn ask(&mut self, wake: Option<SimTime>) -> Option<(SimTime, Generation)> {
+        if wake == self.wake {
+            return None;
+        }
+        self.wake = wake;
+        let asked = self.asked.bump();
+        wake.map(|time| (time, asked))
+    }
+
+    /// Whether a wake-up is the one that was asked for last.
+    fn takes(&mut self, asked: Generation) -> bool {
+        let current = self.asked.is_current(asked);
+        if current {
+            self.wake = None;
+        }
+        current
+    }
+}
+
+/// The parts of a world.
+pub(crate) struct Parts<S> {
+    pub(crate) workload: Box<dyn Workload>,
+    pub(crate) gateways: Vec<Gateway>,
+    pub(crate) engines: Vec<(Engine, Identity)>,
+    pub(crate) links: KvLinks,
+    pub(crate) network: Network,
+    pub(crate) freshness: Freshness,
+    pub(crate) changes: Vec<PoolChange>,
+    pub(crate) scrape_rng: SimRng,
+    /// The end of the run.
+    pub(crate) horizon: SimTime,
+    pub(crate) sink: S,
+}
+
+impl<S: MetricSink> World<S> {
+    pub(crate) fn new(parts: Parts<S>) -> Self {
+        let engines: Vec<Instance> = (0..)
+            .zip(parts.engines)
+            .map(|(number, (engine, identity))| Instance::new(number, engine, identity))
+            .collect();
+        let mut world = Self {
+            workload: parts.workload,
+            next: None,
+            gateways: parts.gateways.into_iter().map(Asking::new).collect(),
+            turn: 0,
+            engines,
+            links: Asking::new(parts.links),
+            network: parts.network,
+            freshness: parts.freshness,
+            changes: parts.changes,
+            scrape_rng: parts.scrape_rng,
+            flights: HashMap::with_hasher(FxBuildHasher),
+            arrived: 0,
+            ended: 0,
+            last: SimTime::ZERO,
+            horizon: parts.horizon,
+            said: Vec::new(),
+            reported: Vec::new(),
+            sink: parts.sink,
+            failure: None,
+        };
+        for instance in &world.engines {
+            world.sink.on_level(SimTime::ZERO, &instance.level);
+        }
+        world.next = world.workload.next();
+        world
+    }
+
+    /// What is to happen before anything else does.
+    pub(crate) fn first_events(&mut self) -> Vec<(SimTime, Event)> {
+        let arrival = self.next.as_ref().map(|request| request.arrival);
+        let mut events: Vec<_> = arrival.map(|at| (at, Event::Arrival)).into_iter().collect();
+        if arrival.is_some() {
+            let changes = (0..).zip(&self.changes);
+            events.extend(changes.map(|(change, pool)| (pool.at, Event::Pool { change })));
+            events.extend(self.first_scrapes());
+        }
+        events
+    }
+
+    /// When something happened last that matters to a request.
+    pub(crate) const fn ended_at(&self) -> SimTime {
+        self.last
+    }
+
+    /// Whether nothing is left inside; checks that no engine leaked a KV block.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.is_over()
+            && self
+                .engines
+                .iter()
+                .all(|instance| instance.engine.is_drained())
+    }
+
+    /// Whether no request is left, nor will come.
+    fn is_over(&self) -> bool {
+        self.next.is_none()
+            && self.flights.is_empty()
+            && self
+                .gateways
+                .iter()
+                .all(|gateway| gateway.component.held().0 == 0)
+    }
+
+    /// The invariant *conservation of requests*: what arrived has ended, waits in a gateway or is on its
+    /// way.
+    pub(crate) fn assert_conserved(&self) {
+        let held: usize = self
+            .gateways
+            .iter()
+            .map(|gateway| gateway.component.held().0)
+            .sum();
+        let inside = (held + self.flights.len()) as u64;
+        assert_eq!(
+            self.arrived,
+            self.ended + inside,
+            "conservation of requests: {} arrived, {} ended, {inside} are inside",
+            self.arrived,
+            self.ended
+        );
+    }
+
+    fn arrive(&mut self, cx: &mut Context<'_, Event>) {
+        let Some(request) = self.next.take() else {
+            return;
+        };
+        self.next = self.workload.next();
+        if let Some(next) = &self.next {
+            if next.arrival < cx.now() {
+                self.failure = Some(Error::Policy {
+                    policy: "Workload".to_owned(),
+                    answer: format!("request {} at {}", next.id, next.arrival),
+                    allowed: format!("requests in order of arrival, from {} on", cx.now()),
+                });
+                return;
+            }
+            cx.at(next.arrival, Event::Arrival);
+        }
+        self.arrived += 1;
+        self.sink.on_arrival(&request);
+        let gateway = self.turn;
+        self.turn = (self.turn + 1) % self.gateways.len();
+        self.with_gateway(gateway, cx, |gateway, now, out| {
+            gateway.submit(now, request, out)
+        });
+    }
+
+    /// Lets a gateway act, and does what it says.
+    fn with_gateway(
+        &mut self,
+        gateway: usize,
+        cx: &mut Context<'_, Event>,
+        act: impl FnOnce(
+            &mut Gateway,
+            SimTime,
+            &mut dyn FnMut(GatewayEvent),
+        ) -> Result<(), foretoken_dataplane::DataplaneError>,
+    ) {
+        if self.freshness == Freshness::Live {
+            self.show_present(gateway, cx.now());
+        }
+        let mut said = core::mem::take(&mut self.said);
+        let result = act(
+            &mut self.gateways[gateway].component,
+            cx.now(),
+            &mut |event| said.push(event),
+        );
+        if let Err(error) = result {
+            self.failure = Some(error.into());
+        }
+        for event in said.drain(..) {
+            match event {
+                GatewayEvent::Dispatch { request, placement } => {
+                    self.dispatch(gateway, request, placement, cx);
+                }
+                GatewayEvent::Reject { request, reason } => self.reject(cx.now(), request, reason),
+                GatewayEvent::Evict { request, .. } => self.evict(request, cx),
+                _ => {}
+            }
+        }
+        self.said = said;
+        self.settle_gateway(gateway, cx);
+    }
+
+    fn settle_gateway(&mut self, gateway: usize, cx: &mut Context<'_, Event>) {
+        let asking = &mut self.gateways[gateway];
+        let wake = asking.component.next_wake();
+        if let Some((time, asked)) = asking.ask(wake) {
+            cx.at(time.max(cx.now()), Event::Gateway { gateway, asked });
+        }
+    }
+
+    /// A request that no endpoint has seen is refused.
+    fn reject(&mut self, now: SimTime, request: RequestId, reason: RejectReason) {
+        self.ended += 1;
+        let occurrence = Occurrence::new(now, request, Lifecycle::Rejected { reason });
+        self.sink.on_occurrence(&occurrence);
+    }
+
+    fn dispatch(
+        &mut self,
+        gateway: usize,
+        request: Request,
+        placement: Placement,
+        cx: &mut Context<'_, Event>,
+    ) {
+        let what = Lifecycle::Dispatched {
+            endpoint: placement.endpoint.get(),
+            prefill: placement.prefill.map(|prefill| prefill.endpoint.get()),
+        };
+        self.sink
+            .on_occurrence(&Occurrence::new(cx.now(), request.id, what));
+        let flight = Flight::new(gateway, placement, request.model.clone());
+        self.flights.insert(request.id, flight);
+        let mut delay = self.network.delay;
+        if placement.prefill.is_some() {
+            // The endpoint that answers asks the other one.
+            delay = delay + self.network.delay;
+        }
+        if delay.is_zero() {
+            self.deliver(request, cx);
+        } else {
+            cx.at(cx.now() + delay, Event::Deliver(Box::new(request)));
+        }
+    }
+
+    /// An endpoint joins or leaves.
+    fn change_pool(&mut self, change: usize, cx: &mut Context<'_, Event>) {
+        let PoolChange { engine, up, .. } = self.changes[change];
+        let Some(instance) = self.engines.get_mut(engine) else {
+            return;
+        };
+        if instance.up == up {
+            return;
+        }
+        instance.up = up;
+        let (id, view) = (instance.id(), instance.endpoint());
+        if !up {
+            self.lose(id, cx);
+        }
+        for gateway in 0..self.gateways.len() {
+            let component = &mut self.gateways[gateway].component;
+            if up {
+                component.add_endpoint(cx.now(), view.clone());
+            } else {
+                component.remove_endpoint(cx.now(), id);
+            }
+            self.settle_gateway(gateway, cx);
+        }
+    }
+
+    /// After an engine was touched: reports its level if it changed, and asks for the next wake-up
+    /// if that is not on its way already.
+    fn settle(&mut self, engine: usize, cx: &mut Context<'_, Event>) {
+        let instance = &mut self.engines[engine];
+        if let Some(level) = instance.take_level() {
+            self.sink.on_level(cx.now(), &level);
+        }
+        let wake = instance.engine.next_wake();
+        if wake != instance.wake {
+            instance.wake = wake;
+            let asked = instance.asked.bump();
+            if let Some(time) = wake {
+                cx.at(time, Event::Wake { engine, asked });
+            }
+        }
+    }
+}
+
+impl<S: MetricSink> Model for World<S> {
+    type Event = Event;
+
+    fn rank(event: &Event) -> Rank {
+        let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
+        let (phase, entity) = match event {
+            Event::Arrival => (Phase::Arrival, 0),
+            Event::Pool { change } => (Phase::Pool, number(*change)),
+            Event::Response { request, .. } => (Phase::Response, request.get()),
+            Event::Scrape { engine, .. } => (Phase::Scrape, number(*engine)),
+            Event::Scraped(metrics) => (Phase::Scraped, number(metrics.engine)),
+            Event::KvEvents { engine, .. } => (Phase::KvEvents, number(*engine)),
+            Event::Gateway { gateway, .. } => (Phase::Gateway, number(*gateway)),
+            Event::Deliver(request) => (Phase::Deliver, request.id.get()),
+            Event::HandOver { request } => (Phase::HandOver, request.get()),
+            Event::Read { request, .. } => (Phase::Read, request.get()),
+            Event::Links { .. } => (Phase::Links, 0),
+            Event::Wake { engine, .. } => (Phase::Wake, number(*engine)),
+        };
+        Rank::new(phase as u8, entity)
+    }
+
+    fn handle(&mut self, event: Event, cx: &mut Context<'_, Event>) {
+        let matters = !matches!(
+            event,
+            Event::Scrape { .. } | Event::Scraped(_) | Event::KvEvents { .. } | Event::Pool { .. }
+        );
+        match event {
+            Event::Arrival => self.arrive(cx),
+            Event::Pool { change } => self.change_pool(change, cx),
+            Event::Response {
+                gateway,
+                request,
+                response,
+            } => {
+                let component = &mut self.gateways[gateway].component;
+                component.responded(cx.now(), request, response);
+                self.settle_gateway(gateway, cx);
+            }
+            Event::Scrape { gateway, engine } => self.scrape(gateway, engine, cx),
+            Event::Scraped(metrics) => self.scraped(&metrics),
+            Event::KvEvents { engine, events } => self.publish(engine, &events, cx.now()),
+            Event::Gateway { gateway, asked } => {
+                if self.gateways[gateway].takes(asked) {
+                    self.with_gateway(gateway, cx, Gateway::advance);
+                }
+            }
+            Event::Deliver(request) => self.deliver(*request, cx),
+            Event::HandOver { request } => self.hand_over(request, cx),
+            Event::Read { request, blocks } => self.read(request, blocks, cx),
+            Event::Links { asked } => {
+                if self.links.takes(asked) {
+                    self.move_blocks(cx);
+                }
+            }
+            Event::Wake { engine, asked } => self.wake(engine, asked, cx),
+        }
+        if matters {
+            self.last = cx.now();
+        }
+    }
+}
+
+/// Whether a request is over with this.
+const fn is_end(what: &Lifecycle) -> bool {
+    matches!(
+        what,
+        Lifecycle::Finished { .. } | Lifecycle::Rejected { .. }
+    )
+}
+
+/// How a request ends that was cancelled.
+const fn cancelled(evicted: bool) -> FinishReason {
+    if evicted {
+        FinishReason::Evicted
+    } else {
+        FinishReason::Abort
+    }
+}
+
+/// The place of an endpoint among the engines.
+const fn index(endpoint: EndpointId) -> usize {
+    endpoint.index()
+}

@@ -1,0 +1,357 @@
+//! A request's way through one engine, or through two.
+
+use foretoken_dataplane::transfer::Transferred;
+use foretoken_dataplane::{EndpointId, Response};
+use foretoken_des_kernel::{Context, Generation, SimTime};
+use foretoken_engine::{EngineEvent, KvTransfer};
+use foretoken_metrics::{MetricSink, StepRecord};
+use foretoken_workload::{FinishReason, Lifecycle, Occurrence, Request, RequestId};
+
+use super::flight::{Flight, Leg};
+use super::instance::Standing;
+use super::signals::translate;
+use super::{Event, FRUITLESS_WAKES, World, cancelled, index, is_end};
+use crate::error::Error;
+
+impl<S: MetricSink> World<S> {
+    /// A request reaches the endpoint that serves it, or the one that computes its prompt.
+    pub(super) fn deliver(&mut self, request: Request, cx: &mut Context<'_, Event>) {
+        // It may have been lost or cancelled on its way.
+        let Some(flight) = self.flights.get_mut(&request.id) else {
+            return;
+        };
+        let now = cx.now();
+        let engine = if let Some(prefill) = flight.placement.prefill {
+            let engine = index(prefill.endpoint);
+            let leg = request.for_prefill();
+            flight.leg = Leg::Prefilling {
+                request: Box::new(request),
+                done: false,
+            };
+            let instance = &mut self.engines[engine].engine;
+            instance.submit_remote(now, leg, KvTransfer::produce());
+            engine
+        } else {
+            let engine = index(flight.placement.endpoint);
+            flight.leg = Leg::Serving;
+            let id = request.id;
+            self.engines[engine].engine.submit(now, request);
+            self.stand(id, Standing::Waiting);
+            engine
+        };
+        self.settle(engine, cx);
+    }
+
+    /// The computed prompt of a request is ready to be read: the endpoint that answers goes on.
+    pub(super) fn hand_over(&mut self, id: RequestId, cx: &mut Context<'_, Event>) {
+        let Some(flight) = self.flights.get_mut(&id) else {
+            return;
+        };
+        let Leg::Prefilling { request, .. } = core::mem::replace(&mut flight.leg, Leg::Serving)
+        else {
+            return;
+        };
+        let engine = index(flight.placement.endpoint);
+        let instance = &mut self.engines[engine].engine;
+        instance.submit_remote(cx.now(), *request, KvTransfer::consume());
+        self.stand(id, Standing::Waiting);
+        self.settle(engine, cx);
+    }
+
+    /// The blocks of a request are wanted by the endpoint that answers it.
+    pub(super) fn read(&mut self, id: RequestId, blocks: u32, cx: &mut Context<'_, Event>) {
+        let Some(flight) = self.flights.get(&id) else {
+            return;
+        };
+        let Some(from) = flight.reads_from else {
+            return;
+        };
+        let to = flight.placement.endpoint;
+        let bytes = u64::from(blocks) * self.engines[index(to)].identity.block_bytes;
+        self.links.component.start(cx.now(), id, from, to, bytes);
+        self.settle_links(cx);
+    }
+
+    pub(super) fn move_blocks(&mut self, cx: &mut Context<'_, Event>) {
+        let mut done = Vec::new();
+        self.links.component.advance(cx.now(), &mut done);
+        for transferred in done {
+            self.blocks_arrived(&transferred, cx);
+        }
+        self.settle_links(cx);
+    }
+
+    fn blocks_arrived(&mut self, transferred: &Transferred, cx: &mut Context<'_, Event>) {
+        let &Transferred {
+            request,
+            from,
+            to,
+            bytes,
+            took,
+            ..
+        } = transferred;
+        if let Some(flight) = self.flights.get_mut(&request) {
+            flight.reads_from = None;
+            let what = Lifecycle::KvTransferred { bytes, took };
+            let occurrence = Occurrence::new(cx.now(), request, what);
+            self.sink.on_occurrence(&occurrence);
+        }
+        self.engines[index(to)].engine.kv_loaded(cx.now(), request);
+        self.engines[index(from)]
+            .engine
+            .release_kv(cx.now(), request);
+        self.settle(index(to), cx);
+        self.settle(index(from), cx);
+    }
+
+    fn settle_links(&mut self, cx: &mut Context<'_, Event>) {
+        let wake = self.links.component.next_wake();
+        if let Some((time, asked)) = self.links.ask(wake) {
+            cx.at(time, Event::Links { asked });
+        }
+    }
+
+    pub(super) fn wake(
+        &mut self,
+        engine: usize,
+        asked: Generation,
+        cx: &mut Context<'_, Event>,
+    ) {
+        let instance = &mut self.engines[engine];
+        if !instance.asked.is_current(asked) {
+            return;
+        }
+        instance.wake = None;
+        instance.fruitless += 1;
+        let mut reported = core::mem::take(&mut self.reported);
+        instance
+            .engine
+            .advance(cx.now(), &mut |event| reported.push(event));
+        let mut published = Vec::new();
+        for event in reported.drain(..) {
+            match event {
+                EngineEvent::Request(occurrence) => self.happened(engine, occurrence, cx),
+                EngineEvent::Step(step) => self.sink.on_step(&StepRecord {
+                    instance: self.engines[engine].level.instance,
+                    start: step.start,
+                    end: step.end,
+                    tokens: u32::try_from(step.shape.tokens()).unwrap_or(u32::MAX),
+                    sequences: step.shape.sequences(),
+                }),
+                EngineEvent::KvLoad { at, load } => {
+                    let (request, blocks) = (load.request, load.blocks);
+                    cx.at(at.max(cx.now()), Event::Read { request, blocks });
+                }
+                EngineEvent::Kv { event, .. } => published.extend(translate(event)),
+                _ => {}
+            }
+        }
+        self.reported = reported;
+        if !published.is_empty() {
+            let at = cx.now() + self.network.kv_event_delay;
+            let events = published;
+            cx.at(at, Event::KvEvents { engine, events });
+        }
+        let instance = &mut self.engines[engine];
+        instance.refresh_gauges();
+        if instance.fruitless > FRUITLESS_WAKES {
+            self.failure = Some(Error::Stuck {
+                engine: instance.level.instance,
+                at: cx.now(),
+                wakes: instance.fruitless,
+            });
+            return;
+        }
+        self.settle(engine, cx);
+    }
+
+    /// An engine says that something happened to a request.
+    fn happened(&mut self, engine: usize, occurrence: Occurrence, cx: &mut Context<'_, Event>) {
+        let what = occurrence.what;
+        if is_end(&what) || matches!(what, Lifecycle::Tokens { .. }) {
+            self.engines[engine].fruitless = 0;
+        }
+        // What a client sees after the end of the run has not happened.
+        if occurrence.at > self.horizon {
+            return;
+        }
+        let Some(flight) = self.flights.get_mut(&occurrence.request) else {
+            return;
+        };
+        let here = self.engines[engine].id();
+        if flight.engine() != Some(here) {
+            return;
+        }
+        match what {
+            Lifecycle::Scheduled { .. } | Lifecycle::Resumed { .. } => {
+                self.sink.on_occurrence(&occurrence);
+                self.observe(&occurrence);
+                self.stand(occurrence.request, Standing::Running);
+            }
+            Lifecycle::Preempted => {
+                self.sink.on_occurrence(&occurrence);
+                self.observe(&occurrence);
+                self.stand(occurrence.request, Standing::Waiting);
+            }
+            _ if matches!(flight.leg, Leg::Prefilling { .. }) => {
+                self.prefilled(&occurrence, cx);
+            }
+            _ => self.answered(occurrence, cx),
+        }
+    }
+
+    /// What comes of the computation of a prompt for another endpoint: not for the client.
+    fn prefilled(&mut self, occurrence: &Occurrence, cx: &mut Context<'_, Event>) {
+        let request = occurrence.request;
+        match occurrence.what {
+            Lifecycle::Finished {
+                reason: FinishReason::Length,
+            } => {
+                if let Some(Flight {
+                    leg: Leg::Prefilling { done, .. },
+                    ..
+                }) = self.flights.get_mut(&request)
+                {
+                    *done = true;
+                }
+                let at = occurrence.at + self.network.delay;
+                cx.at(at.max(cx.now()), Event::HandOver { request });
+            }
+            // The answer is passed on to the client; the other endpoint is not tried.
+            Lifecycle::Rejected { .. } | Lifecycle::Finished { .. } => {
+                self.answered(*occurrence, cx);
+            }
+            _ => {}
+        }
+    }
+
+    /// Tokens and ends on their way to the client.
+    fn answered(&mut self, mut occurrence: Occurrence, cx: &mut Context<'_, Event>) {
+        let id = occurrence.request;
+        occurrence.at = occurrence.at + self.network.delay;
+        if occurrence.at > self.horizon {
+            return;
+        }
+        let Some(flight) = self.flights.get_mut(&id) else {
+            return;
+        };
+        let gateway = flight.gateway;
+        let first = flight.output_tokens == 0;
+        if let Lifecycle::Tokens { count } = occurrence.what {
+            flight.output_tokens += count;
+        }
+        if let Lifecycle::Finished { reason } = &mut occurrence.what
+            && *reason == FinishReason::Abort
+        {
+            *reason = cancelled(flight.evicted);
+        }
+        let output_tokens = flight.output_tokens;
+        self.sink.on_occurrence(&occurrence);
+        self.observe_at(gateway, &occurrence);
+        let response = if is_end(&occurrence.what) {
+            self.stand(id, Standing::Outside);
+            self.flights.remove(&id);
+            self.ended += 1;
+            Response::End { output_tokens }
+        } else if first {
+            Response::FirstChunk
+        } else {
+            return;
+        };
+        self.respond(gateway, id, response, occurrence.at, cx);
+    }
+
+    fn respond(
+        &self,
+        gateway: usize,
+        request: RequestId,
+        response: Response,
+        at: SimTime,
+        cx: &mut Context<'_, Event>,
+    ) {
+        let event = Event::Response {
+            gateway,
+            request,
+            response,
+        };
+        cx.at(at.max(cx.now()), event);
+    }
+
+    fn observe(&mut self, occurrence: &Occurrence) {
+        if let Some(flight) = self.flights.get(&occurrence.request) {
+            self.observe_at(flight.gateway, occurrence);
+        }
+    }
+
+    fn observe_at(&mut self, gateway: usize, occurrence: &Occurrence) {
+        self.gateways[gateway].component.observe(occurrence);
+    }
+
+    /// Keeps count of adapters inside the engine where a request is.
+    fn stand(&mut self, id: RequestId, to: Standing) {
+        let Some(flight) = self.flights.get_mut(&id) else {
+            return;
+        };
+        let from = core::mem::replace(&mut flight.standing, to);
+        if let (Some(adapter), Leg::Serving) = (&flight.adapter, &flight.leg) {
+            self.engines[index(flight.placement.endpoint)].move_adapter(adapter, from, to);
+        }
+    }
+
+    /// A gateway has a request cancelled. What has been answered already is left alone.
+    pub(super) fn evict(&mut self, id: RequestId, cx: &mut Context<'_, Event>) {
+        let Some(flight) = self.flights.get_mut(&id) else {
+            return;
+        };
+        flight.evicted = true;
+        match flight.leg {
+            Leg::Serving if flight.reads_from.is_none() => {
+                let engine = index(flight.placement.endpoint);
+                self.engines[engine].engine.abort(cx.now(), id);
+                self.settle(engine, cx);
+            }
+            _ => self.cut(id, FinishReason::Evicted, cx),
+        }
+    }
+
+    /// An endpoint went away, and everything that needs it with it.
+    pub(super) fn lose(&mut self, endpoint: EndpointId, cx: &mut Context<'_, Event>) {
+        let mut lost: Vec<RequestId> = self
+            .flights
+            .iter()
+            .filter(|(_, flight)| flight.depends_on(endpoint))
+            .map(|(&id, _)| id)
+            .collect();
+        lost.sort_unstable();
+        for id in lost {
+            self.cut(id, FinishReason::EndpointLost, cx);
+        }
+    }
+
+    /// Ends a request at once, wherever it is.
+    fn cut(&mut self, id: RequestId, reason: FinishReason, cx: &mut Context<'_, Event>) {
+        self.stand(id, Standing::Outside);
+        let Some(flight) = self.flights.remove(&id) else {
+            return;
+        };
+        let now = cx.now();
+        if let Some(engine) = flight.engine() {
+            self.engines[index(engine)].engine.abort(now, id);
+            self.settle(index(engine), cx);
+        }
+        if let (Some(from), Leg::Prefilling { done: true, .. } | Leg::Serving) =
+            (flight.reads_from, &flight.leg)
+        {
+            self.links.component.cancel(now, id);
+            self.settle_links(cx);
+            self.engines[index(from)].engine.release_kv(now, id);
+            self.settle(index(from), cx);
+        }
+        self.ended += 1;
+        let occurrence = Occurrence::new(now, id, Lifecycle::Finished { reason });
+        self.sink.on_occurrence(&occurrence);
+        let output_tokens = flight.output_tokens;
+        let response = Response::End { output_tokens };
+        self.respond(flight.gateway, id, response, now, cx);
+    }
+}
