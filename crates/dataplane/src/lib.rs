@@ -5,6 +5,7 @@
 //! the answer and keeps the books. A policy owns no clock and no queue.
 
 pub mod admission;
+mod error;
 pub mod flow;
 pub mod headers;
 pub mod pipeline;
@@ -16,6 +17,7 @@ pub mod transfer;
 pub mod view;
 
 pub use admission::{AdmitAll, Admitter, RejectAll, Verdict};
+pub use error::DataplaneError;
 pub use flow::{FairnessPolicy, FlowView, OrderingPolicy, UsageLimit};
 pub use pipeline::{Filter, Picker, Scorer};
 pub use producer::{DataProducer, KvEvent, Response, Tier};

@@ -1,8 +1,24 @@
 //! [`Admitter`]: whether a request enters at all.
+//!
+//! Two steps of a gateway may refuse a request, with different answers to the client. Before it looks
+//! for an endpoint, [`LegacyAdmission`] (where there is no flow control) refuses what may be shed while
+//! the pool is saturated: `RejectReason::Saturated`, 429. Later come the admitters, in their order:
+//! [`ProbabilisticAdmitter`] and [`LatencySloAdmitter`] are llm-d's, [`TokenBucket`], [`AdmitAll`] and
+//! [`RejectAll`] are there to compare with. What they shed is `RejectReason::Shed`, 500.
+
+mod latency_slo;
+mod legacy;
+mod probabilistic;
+mod token_bucket;
 
 use foretoken_workload::RequestView;
 
 use crate::view::GatewayContext;
+
+pub use latency_slo::LatencySloAdmitter;
+pub use legacy::LegacyAdmission;
+pub use probabilistic::ProbabilisticAdmitter;
+pub use token_bucket::{Metered, TokenBucket};
 
 /// An admission decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

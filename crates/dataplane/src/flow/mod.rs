@@ -1,9 +1,42 @@
 //! Flow control: requests wait in the gateway and are let go one at a time while the pool has room.
+//!
+//! [`FlowControl`] holds the queues. Each priority has a band, each tenant of a band a flow. Three
+//! policies decide: the [`UsageLimit`] up to which saturation a band is served, the band's
+//! [`FairnessPolicy`] whose turn it is among its flows, its [`OrderingPolicy`] who goes first within a
+//! flow. [`fairness`], [`ordering`] and [`usage`] have those of llm-d.
+
+mod band;
+mod config;
+mod control;
+pub mod eviction;
+pub mod fairness;
+pub mod ordering;
+pub mod usage;
+
+use std::borrow::Cow;
 
 use foretoken_des_kernel::SimTime;
-use foretoken_workload::{ObjectivePriority, OrderKey};
+use foretoken_workload::{ObjectivePriority, OrderKey, RequestView};
 
+use crate::headers;
+
+pub use config::{BandConfig, FlowConfig, Limits};
+pub use control::{Cycle, FlowControl, Rejection};
+pub use eviction::Eviction;
+pub use fairness::{GlobalStrict, ProgramAware};
 pub use foretoken_workload::QueueOrder as OrderingPolicy;
+pub use ordering::{EarliestDeadline, Fcfs, SloDeadline};
+pub use usage::{CeilingDomain, PriorityHoldback, SoftReflective, StaticLimit};
+
+/// The flow that a request belongs to: its header, else the number of its tenant, else (for tenant 0)
+/// llm-d's `default-flow`.
+pub fn fairness_id<'a>(request: &RequestView<'a>) -> Cow<'a, str> {
+    match headers::first(request.headers, &headers::FAIRNESS_ID) {
+        Some(id) if !id.is_empty() => Cow::Borrowed(id),
+        _ if request.flow.get() == 0 => Cow::Borrowed("default-flow"),
+        _ => Cow::Owned(request.flow.get().to_string()),
+    }
+}
 
 /// One flow of a priority band, as a fairness policy sees it.
 #[derive(Debug, Clone, Copy)]
@@ -15,6 +48,13 @@ pub struct FlowView<'a> {
     pub queued: usize,
     /// The request that would go next, if any waits.
     pub head: Option<HeadView>,
+}
+
+impl<'a> FlowView<'a> {
+    /// Flow `id` with so many requests, of which `head` is the first.
+    pub const fn new(id: &'a str, queued: usize, head: Option<HeadView>) -> Self {
+        Self { id, queued, head }
+    }
 }
 
 /// The request at the head of a flow.
@@ -29,11 +69,23 @@ pub struct HeadView {
     pub enqueued: SimTime,
 }
 
+impl HeadView {
+    /// A request with this key that entered at `enqueued` as number `sequence`.
+    pub const fn new(key: OrderKey, sequence: u64, enqueued: SimTime) -> Self {
+        Self {
+            key,
+            sequence,
+            enqueued,
+        }
+    }
+}
+
 /// Chooses the flow that is served next within a band.
 ///
 /// The host asks once per dispatch, with the band's flows in the order of their ids (as text); empty
 /// ones are among them. `None` leaves the band alone. A place that does not exist, or whose flow is
-/// empty, ends the run with an error.
+/// empty, ends the run with an error. How often it is asked while nothing waits is unspecified, but it
+/// is asked at least once after the last request has left, unless the pool is saturated then.
 ///
 /// ```
 /// use foretoken_dataplane::flow::{FairnessPolicy, FlowView};
@@ -65,6 +117,21 @@ pub trait FairnessPolicy: Send {
     }
 }
 
+impl<P: FairnessPolicy + ?Sized> FairnessPolicy for Box<P> {
+    fn next(
+        &mut self,
+        band: ObjectivePriority,
+        flows: &[FlowView<'_>],
+        now: SimTime,
+    ) -> Option<usize> {
+        (**self).next(band, flows, now)
+    }
+
+    fn served(&mut self, id: &str, prompt_tokens: u32, output_tokens: u32, now: SimTime) {
+        (**self).served(id, prompt_tokens, output_tokens, now);
+    }
+}
+
 /// Sets the saturation from which on each band is held back.
 ///
 /// The host asks once per dispatch cycle, with all provisioned bands, the most important first, and as
@@ -91,4 +158,28 @@ pub trait FairnessPolicy: Send {
 pub trait UsageLimit: Send {
     /// Writes the ceiling of each band at this `saturation`.
     fn ceilings(&mut self, saturation: f64, bands: &[ObjectivePriority], ceilings: &mut [f64]);
+}
+
+impl<U: UsageLimit + ?Sized> UsageLimit for Box<U> {
+    fn ceilings(&mut self, saturation: f64, bands: &[ObjectivePriority], ceilings: &mut [f64]) {
+        (**self).ceilings(saturation, bands, ceilings);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use foretoken_workload::{ContentId, FlowId, Headers, Prompt, Request, RequestId, Segment};
+
+    use super::*;
+
+    #[test]
+    fn a_flow_is_named_by_header_then_tenant_then_default() {
+        let prompt = Prompt::new([Segment::new(ContentId::new(0), 4)]).expect("four tokens");
+        let mut request = Request::new(RequestId::new(0), SimTime::ZERO, prompt, 1);
+        assert_eq!(fairness_id(&request.view()), "default-flow");
+        request.flow = FlowId::new(12);
+        assert_eq!(fairness_id(&request.view()), "12");
+        request.headers = Headers::from_iter([("x-gateway-inference-fairness-id", "alice")]);
+        assert_eq!(fairness_id(&request.view()), "alice");
+    }
 }
