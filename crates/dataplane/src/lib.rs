@@ -5,6 +5,7 @@
 //! the answer and keeps the books. A policy owns no clock and no queue.
 
 pub mod admission;
+pub mod baselines;
 pub mod flow;
 pub mod headers;
 pub mod pipeline;
@@ -15,10 +16,11 @@ pub mod signals;
 pub mod view;
 
 pub use admission::{AdmitAll, Admitter, RejectAll, Verdict};
+pub use baselines::{Random, RoundRobin};
 pub use flow::{FairnessPolicy, FlowView, OrderingPolicy, UsageLimit};
-pub use pipeline::{Filter, Picker, Scorer};
+pub use pipeline::{Filter, Picker, Pipeline, Scorer};
 pub use producer::{DataProducer, KvEvent, Response, Tier};
-pub use router::{Placement, PrefillPlacement, PrefillProfile, Random, RoundRobin, Router};
+pub use router::{Placement, PrefillPlacement, PrefillProfile, Router};
 pub use saturation::SaturationDetector;
 pub use signals::Signals;
 pub use view::{Adapters, EndpointId, EndpointView, GatewayContext, Labels, Role};
