@@ -22,6 +22,13 @@ pub const PREFER: &str = "prefer";
 /// Addresses of the endpoints that a request may go to: llm-d's subset hint, as a header here.
 pub const SUBSET: &str = "x-gateway-destination-endpoint-subset";
 
+/// Names the endpoint that answered a session last, in base64.
+pub const SESSION_TOKEN: &str = "x-session-token";
+/// Names the session of a request.
+pub const SESSION_ID: &str = "x-session-id";
+/// Names the scheduling profile of a request.
+pub const PROFILE: &str = "EPP-Profile";
+
 /// The first of `names` that there is.
 pub fn first<'h>(headers: &'h Headers, names: &[&str]) -> Option<&'h str> {
     names.iter().find_map(|name| headers.get(name))

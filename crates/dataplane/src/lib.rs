@@ -5,8 +5,10 @@
 //! the answer and keeps the books. A policy owns no clock and no queue.
 
 pub mod admission;
+pub mod baselines;
 mod error;
 pub mod flow;
+pub mod gateway;
 pub mod headers;
 pub mod pipeline;
 pub mod producer;
@@ -18,10 +20,11 @@ pub mod view;
 
 pub use admission::{AdmitAll, Admitter, RejectAll, Verdict};
 pub use error::DataplaneError;
+pub use baselines::{Random, RoundRobin};
 pub use flow::{FairnessPolicy, FlowView, OrderingPolicy, UsageLimit};
-pub use pipeline::{Filter, Picker, Scorer};
+pub use pipeline::{Filter, Picker, Pipeline, Scorer};
 pub use producer::{DataProducer, KvEvent, Response, Tier};
-pub use router::{Placement, PrefillPlacement, PrefillProfile, Random, RoundRobin, Router};
+pub use router::{Placement, PrefillPlacement, PrefillProfile, Router};
 pub use saturation::SaturationDetector;
 pub use signals::Signals;
 pub use view::{Adapters, EndpointId, EndpointView, GatewayContext, Labels, Role};

@@ -95,6 +95,17 @@ pub trait Router: Send {
         cx: &mut GatewayContext<'_>,
     ) -> Option<Placement>;
 
+    /// The decision on `request` takes effect now (llm-d's pre-request step): what a router remembers of
+    /// its decisions, it learns here. `cx` is that of the decision, with its signals.
+    fn placed(
+        &mut self,
+        request: &RequestView<'_>,
+        placement: &Placement,
+        cx: &GatewayContext<'_>,
+    ) {
+        let _ = (request, placement, cx);
+    }
+
     /// Something happened to a request that was routed before. What a client sees is told when its
     /// engine sends it, a little before the time in `at`.
     fn observe(&mut self, occurrence: &Occurrence) {
@@ -112,30 +123,6 @@ where
         cx: &mut GatewayContext<'_>,
     ) -> Option<Placement> {
         self(request, cx)
-    }
-}
-
-/// One endpoint after the other.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct RoundRobin {
-    next: usize,
-}
-
-impl Router for RoundRobin {
-    fn route(&mut self, _: &RequestView<'_>, cx: &mut GatewayContext<'_>) -> Option<Placement> {
-        let endpoint = cx.endpoints.get(self.next % cx.endpoints.len())?;
-        self.next = (self.next + 1) % cx.endpoints.len();
-        Some(endpoint.id.into())
-    }
-}
-
-/// Any endpoint, uniformly.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Random;
-
-impl Router for Random {
-    fn route(&mut self, _: &RequestView<'_>, cx: &mut GatewayContext<'_>) -> Option<Placement> {
-        Some(cx.rng.choose(cx.endpoints)?.id.into())
     }
 }
 
@@ -163,18 +150,6 @@ mod tests {
                 .get()
         };
         (0..decisions).map(|_| decide()).collect()
-    }
-
-    #[test]
-    fn round_robin_takes_one_after_the_other() {
-        assert_eq!(targets(&mut RoundRobin::default(), 5), [0, 1, 2, 0, 1]);
-    }
-
-    #[test]
-    fn random_reaches_every_endpoint_and_repeats_with_its_stream() {
-        let first = targets(&mut Random, 50);
-        assert!((0..3).all(|id| first.contains(&id)));
-        assert_eq!(first, targets(&mut Random, 50));
     }
 
     #[test]

@@ -210,6 +210,11 @@ impl<T: Copy> Columns<T> {
     }
 }
 
+/// What a producer's column says of the endpoint at `position`.
+pub(crate) fn attribute<T: Copy>(column: &[Option<T>], position: usize) -> Option<T> {
+    *column.get(position)?
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -193,6 +193,9 @@ pub struct GatewayContext<'a> {
     pub endpoints: &'a [EndpointView],
     /// What data producers know.
     pub signals: &'a Signals,
+    /// Position of the endpoint that an earlier stage of this decision picked (llm-d's peer), for
+    /// policies that look for its neighbours.
+    pub peer: Option<usize>,
     /// The policy's own random stream.
     pub rng: &'a mut SimRng,
 }
@@ -214,6 +217,7 @@ impl<'a> GatewayContext<'a> {
             now,
             endpoints,
             signals,
+            peer: None,
             rng,
         }
     }

@@ -1,10 +1,50 @@
 //! The composed [`Router`](crate::Router): profiles of filters, weighted scorers and a picker.
+//!
+//! A decision runs one or more profiles, as a [`ProfileHandler`] says. A [`Profile`] narrows the
+//! candidates with [filters], adds up the weighted scores of [scorers] and lets a [picker](pickers)
+//! choose by the totals. [`Pipeline`] is the router made of these, and its plugins are those of llm-d:
+//!
+//! ```
+//! use foretoken_dataplane::Pipeline;
+//! use foretoken_dataplane::pipeline::filters::RoleFilter;
+//! use foretoken_dataplane::pipeline::pickers::WeightedRandomPicker;
+//! use foretoken_dataplane::pipeline::scorers::{PrefixCacheScorer, QueueScorer};
+//!
+//! let router = Pipeline::new()
+//!     .filter(RoleFilter::Decode)
+//!     .scorer(2.0, QueueScorer)
+//!     .scorer(3.0, PrefixCacheScorer::default())
+//!     .picker(WeightedRandomPicker::default());
+//! ```
+//!
+//! Constructors take llm-d's parameters as they are: what is out of range means what it means there.
 
 use foretoken_des_kernel::SimRng;
 use foretoken_workload::RequestView;
 
 use crate::router::Placement;
-use crate::view::GatewayContext;
+use crate::view::{EndpointView, GatewayContext};
+
+mod composed;
+mod context_length;
+pub mod deciders;
+pub mod filters;
+pub mod handlers;
+pub mod pickers;
+mod plugins;
+mod profile;
+pub mod scorers;
+mod session;
+mod topology;
+
+pub use composed::Pipeline;
+pub use context_length::ContextLengthAware;
+pub use deciders::Decider;
+pub use handlers::{Outcome, ProfileHandler, Stages};
+pub use plugins::{FilterId, PickerId, Plugins, ScorerId};
+pub use profile::{Profile, ProfileRun};
+pub use session::{BoundPick, SessionStrategy};
+pub use topology::{Proximity, TopologyLabels};
 
 /// Decides which candidates stay.
 ///
@@ -43,7 +83,7 @@ pub trait Filter: Send {
 
 impl<F> Filter for F
 where
-    F: FnMut(&RequestView<'_>, &crate::view::EndpointView) -> bool + Send,
+    F: FnMut(&RequestView<'_>, &EndpointView) -> bool + Send,
 {
     fn filter(
         &mut self,
@@ -119,6 +159,8 @@ pub trait Scorer: Send {
 /// }
 /// ```
 pub trait Picker: Send {
-    /// Appends places in `totals`, the best first; the first is used, the rest are fall-backs.
+    /// Writes places in `totals` into `picks`, which is empty, the best first; the first is used, the
+    /// rest are fall-backs. There is at least one total. A place that does not exist ends the run with
+    /// an error.
     fn pick(&mut self, totals: &[f64], rng: &mut SimRng, picks: &mut Vec<usize>);
 }

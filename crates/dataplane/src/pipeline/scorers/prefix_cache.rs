@@ -1,0 +1,81 @@
+//! [`PrefixCacheScorer`].
+
+use std::sync::Arc;
+
+use foretoken_workload::RequestView;
+
+use super::score_each;
+use crate::pipeline::Scorer;
+use crate::signals::{APPROXIMATE_PREFIX, PrefixMatch, attribute};
+use crate::view::GatewayContext;
+
+/// llm-d's `prefix-cache-scorer`: how much of the prompt an endpoint holds.
+///
+/// `w * min(1, m * b / scale)² + (1 - w) * m / t`, with `m` of `t` blocks of `b` tokens matched, the
+/// weight `w` of the match's length and its `scale`. 0 where the attribute is missing or the prompt has
+/// no blocks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PrefixCacheScorer {
+    /// Weight of the length of the match against its share, 0 to 1; 0 by default.
+    pub match_length_weight: f64,
+    /// Length of a match that counts in full, in tokens; 8192 by default, and where it is 0 or less.
+    pub match_length_scale_tokens: i64,
+    /// The producer that matches (`prefixMatchInfoProducerName`).
+    pub producer: Arc<str>,
+}
+
+impl PrefixCacheScorer {
+    /// The default length of a match that counts in full, in tokens.
+    pub const DEFAULT_SCALE: i64 = 8192;
+
+    /// The share of the prompt that `producer` finds.
+    pub fn of(producer: impl Into<Arc<str>>) -> Self {
+        Self {
+            producer: producer.into(),
+            ..Self::default()
+        }
+    }
+
+    fn value(&self, found: PrefixMatch, scale: f64) -> f64 {
+        let weight = self.match_length_weight;
+        if found.total == 0 {
+            return 0.0;
+        }
+        let share = (1.0 - weight) * found.share();
+        if weight <= 0.0 {
+            return share;
+        }
+        let tokens = f64::from(found.matched) * f64::from(found.block_size);
+        let length = (tokens / scale).min(1.0);
+        weight * length * length + share
+    }
+}
+
+impl Default for PrefixCacheScorer {
+    fn default() -> Self {
+        Self {
+            match_length_weight: 0.0,
+            match_length_scale_tokens: Self::DEFAULT_SCALE,
+            producer: APPROXIMATE_PREFIX.into(),
+        }
+    }
+}
+
+impl Scorer for PrefixCacheScorer {
+    fn score(
+        &mut self,
+        _: &RequestView<'_>,
+        candidates: &[usize],
+        cx: &mut GatewayContext<'_>,
+        scores: &mut [f64],
+    ) {
+        let scale = match self.match_length_scale_tokens {
+            ..=0 => Self::DEFAULT_SCALE,
+            scale => scale,
+        } as f64;
+        let column = cx.signals.prefix.column(&self.producer);
+        score_each(candidates, scores, |position| {
+            attribute(column, position).map_or(0.0, |found| self.value(found, scale))
+        });
+    }
+}
