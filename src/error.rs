@@ -1,5 +1,6 @@
 //! [`Error`]: everything that can go wrong between a description and a report.
 
+use foretoken_dataplane::DataplaneError;
 use foretoken_engine::EngineError;
 use foretoken_hwspec::HwspecError;
 use foretoken_latency_model::LatencyError;
@@ -18,6 +19,9 @@ pub enum Error {
     /// An engine's settings.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// A policy of a gateway.
+    #[error(transparent)]
+    Dataplane(#[from] DataplaneError),
     /// A workload.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
@@ -43,7 +47,7 @@ pub enum Error {
     #[error("the {policy} answered {answer}: allowed is {allowed}")]
     Policy {
         /// Which policy.
-        policy: &'static str,
+        policy: String,
         /// What it answered.
         answer: String,
         /// What would be right.

@@ -14,6 +14,7 @@
 //! | [`dataplane`] | admission and routing |
 //! | [`metrics`] | what is kept and printed |
 
+pub mod cluster;
 pub mod deployment;
 mod error;
 pub mod scenario;
@@ -33,7 +34,7 @@ pub use foretoken_workload as workload;
 pub use deployment::{Deployment, EngineOptions, Physics};
 pub use error::Error;
 pub use scenario::{Prediction, Scenario};
-pub use simulation::{RunEnd, Simulation};
+pub use simulation::{Instance, RunEnd, Simulation};
 pub use sweep::sweep;
 
 /// What most programs need.
@@ -55,7 +56,10 @@ pub mod prelude {
         SyntheticSpec, Workload, WorkloadSpec,
     };
 
-    pub use crate::{Deployment, EngineOptions, Error, Physics, Scenario, Simulation, sweep};
+    pub use crate::cluster::{Freshness, Scraping, Wiring};
+    pub use crate::{
+        Deployment, EngineOptions, Error, Instance, Physics, Scenario, Simulation, sweep,
+    };
 }
 
 /// The examples of README.md compile and run.

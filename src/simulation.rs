@@ -1,16 +1,20 @@
 //! [`Simulation`]: parts in, report out.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use foretoken_dataplane::{AdmitAll, Admitter, RoundRobin, Router};
-use foretoken_des_kernel::{Kernel, RngStreams, SimTime, Stop, StopReason};
+use foretoken_dataplane::gateway::{Admission, Gateway, GatewayPolicies, GatewayStreams};
+use foretoken_dataplane::transfer::KvLinks;
+use foretoken_dataplane::{Admitter, DataProducer, EndpointId, EndpointView, Router};
+use foretoken_des_kernel::{RngStreams, SimTime};
 use foretoken_engine::{Engine, EngineConfig, Policies};
 use foretoken_latency_model::LatencyModel;
 use foretoken_metrics::{MetricSink, Recorder, Report};
 use foretoken_workload::{Workload, WorkloadSpec};
 
+use crate::cluster::Wiring;
 use crate::error::Error;
-use crate::world::{Event, Parts, World};
+use crate::world::{Identity, Network, Parts, World};
 
 /// A simulation of serving engines behind a gateway, built from its parts.
 ///
@@ -30,22 +34,111 @@ use crate::world::{Event, Parts, World};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Simulation {
-    engines: Vec<EngineSetup>,
+    instances: Vec<Instance>,
     latency: Option<Arc<dyn LatencyModel>>,
     workload: Option<Load>,
-    admitter: Box<dyn Admitter>,
-    router: Box<dyn Router>,
+    /// One for each gateway; the first is what single policies are added to.
+    gateways: Vec<GatewayPolicies>,
+    wiring: Wiring,
     seed: u64,
     replication: u64,
     horizon: Option<SimTime>,
 }
 
-/// One engine to be built.
-struct EngineSetup {
+/// One engine to be built, and the endpoint that it is to gateways.
+///
+/// ```
+/// use foretoken::prelude::*;
+///
+/// let prefill = Instance::new(EngineConfig::default()).label("llm-d.ai/role", "prefill");
+/// ```
+#[derive(Debug)]
+pub struct Instance {
     config: EngineConfig,
     /// Its own latency model; the simulation's if unset.
     latency: Option<Arc<dyn LatencyModel>>,
     policies: Policies,
+    labels: BTreeMap<String, String>,
+    name: Option<String>,
+    block_bytes: u64,
+    max_adapters: u32,
+}
+
+impl Instance {
+    /// An engine with these settings, first come first served, timed by [`Simulation::latency`],
+    /// without labels. One of its KV blocks is 2 MiB: 16 tokens of an 8B model.
+    pub fn new(config: EngineConfig) -> Self {
+        Self {
+            config,
+            latency: None,
+            policies: Policies::fcfs(),
+            labels: BTreeMap::new(),
+            name: None,
+            block_bytes: 2 << 20,
+            max_adapters: 0,
+        }
+    }
+
+    /// Its own latency model.
+    #[must_use]
+    pub fn latency(mut self, model: Arc<dyn LatencyModel>) -> Self {
+        self.latency = Some(model);
+        self
+    }
+
+    /// Its own queue and preemption policies.
+    #[must_use]
+    pub fn policies(mut self, policies: Policies) -> Self {
+        self.policies = policies;
+        self
+    }
+
+    /// A label of its pod.
+    #[must_use]
+    pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.insert(name.into(), value.into());
+        self
+    }
+
+    /// Its name, `namespace/name`; `default/endpoint-` and its number by default.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Bytes of one of its KV blocks, over all accelerators: what is moved when another engine reads it.
+    #[must_use]
+    pub const fn block_bytes(mut self, bytes: u64) -> Self {
+        self.block_bytes = bytes;
+        self
+    }
+
+    /// Adapters that it says may be active at once (vLLM's `max_loras`); 0, no LoRA, by default.
+    #[must_use]
+    pub const fn max_adapters(mut self, adapters: u32) -> Self {
+        self.max_adapters = adapters;
+        self
+    }
+
+    fn build(self, shared: Option<&Arc<dyn LatencyModel>>) -> Result<Engine, Error> {
+        let latency = self.latency.or_else(|| shared.cloned());
+        let latency = latency.ok_or(Error::Missing {
+            needed: "a latency model",
+            method: "latency",
+        })?;
+        Ok(Engine::new(self.config, latency, self.policies)?)
+    }
+
+    fn identity(&self, id: EndpointId) -> Identity {
+        let endpoint = EndpointView::new(id);
+        Identity {
+            name: self.name.as_deref().map_or(endpoint.name, Arc::from),
+            labels: Arc::new(self.labels.clone()),
+            block_bytes: self.block_bytes,
+            max_adapters: self.max_adapters,
+        }
+    }
 }
 
 enum Load {
@@ -72,7 +165,8 @@ impl Default for Simulation {
 impl core::fmt::Debug for Simulation {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Simulation")
-            .field("engines", &self.engines.len())
+            .field("engines", &self.instances.len())
+            .field("gateways", &self.gateways.len())
             .field("seed", &self.seed)
             .field("replication", &self.replication)
             .field("horizon", &self.horizon)
@@ -85,11 +179,11 @@ impl Simulation {
     /// replication 0; runs until everything is served.
     pub fn new() -> Self {
         Self {
-            engines: Vec::new(),
+            instances: Vec::new(),
             latency: None,
             workload: None,
-            admitter: Box::new(AdmitAll),
-            router: Box::new(RoundRobin::default()),
+            gateways: vec![GatewayPolicies::default()],
+            wiring: Wiring::default(),
             seed: 0,
             replication: 0,
             horizon: None,
@@ -100,28 +194,26 @@ impl Simulation {
     /// [`latency`](Self::latency).
     #[must_use]
     pub fn engines(mut self, count: usize, config: EngineConfig) -> Self {
-        let setups = std::iter::repeat_n(config, count);
-        self.engines.extend(setups.map(|config| EngineSetup {
-            config,
-            latency: None,
-            policies: Policies::fcfs(),
-        }));
+        let configs = std::iter::repeat_n(config, count);
+        self.instances.extend(configs.map(Instance::new));
         self
     }
 
     /// Adds one engine with policies and a latency model of its own.
     #[must_use]
     pub fn engine(
-        mut self,
+        self,
         config: EngineConfig,
         policies: Policies,
         latency: Arc<dyn LatencyModel>,
     ) -> Self {
-        self.engines.push(EngineSetup {
-            config,
-            latency: Some(latency),
-            policies,
-        });
+        self.instance(Instance::new(config).policies(policies).latency(latency))
+    }
+
+    /// Adds one engine.
+    #[must_use]
+    pub fn instance(mut self, instance: Instance) -> Self {
+        self.instances.push(instance);
         self
     }
 
@@ -146,18 +238,56 @@ impl Simulation {
         self
     }
 
-    /// Who decides whether a request enters.
+    /// Who may refuse a request; several are asked in the order in which they are given.
     #[must_use]
     pub fn admitter(mut self, admitter: impl Admitter + 'static) -> Self {
-        self.admitter = Box::new(admitter);
+        self.first_gateway().admitters.push(Box::new(admitter));
         self
     }
 
     /// Who decides where a request goes.
     #[must_use]
     pub fn router(mut self, router: impl Router + 'static) -> Self {
-        self.router = Box::new(router);
+        self.first_gateway().router = Some(Box::new(router));
         self
+    }
+
+    /// What knows more of the endpoints than they report; in the order in which they depend on each
+    /// other.
+    #[must_use]
+    pub fn producer(mut self, producer: impl DataProducer + 'static) -> Self {
+        self.first_gateway().producers.push(Box::new(producer));
+        self
+    }
+
+    /// When a request may leave the gateway; at once by default.
+    #[must_use]
+    pub fn admission(mut self, admission: Admission) -> Self {
+        self.first_gateway().admission = admission;
+        self
+    }
+
+    /// Gateways with all their policies, in place of whatever was said of one before. Requests go to
+    /// them in turn; each knows only what it sent itself, and what engines report.
+    #[must_use]
+    pub fn gateways(mut self, gateways: impl IntoIterator<Item = GatewayPolicies>) -> Self {
+        self.gateways = gateways.into_iter().collect();
+        self.first_gateway();
+        self
+    }
+
+    /// How fresh the gateways' knowledge is, the network, and who joins and leaves.
+    #[must_use]
+    pub fn wiring(mut self, wiring: Wiring) -> Self {
+        self.wiring = wiring;
+        self
+    }
+
+    fn first_gateway(&mut self) -> &mut GatewayPolicies {
+        if self.gateways.is_empty() {
+            self.gateways.push(GatewayPolicies::default());
+        }
+        &mut self.gateways[0]
     }
 
     /// Names the experiment: every random draw follows from it.
@@ -196,12 +326,13 @@ impl Simulation {
     /// # Errors
     /// [`Error`] names the part that is missing or makes no sense.
     pub fn run_with<S: MetricSink>(self, sink: S) -> Result<(S, RunEnd), Error> {
-        if self.engines.is_empty() {
+        if self.instances.is_empty() {
             return Err(Error::Missing {
                 needed: "an engine",
                 method: "engines",
             });
         }
+        self.check_changes()?;
         let streams = RngStreams::new(self.seed, self.replication);
         let workload = match self.workload {
             None => {
@@ -213,50 +344,63 @@ impl Simulation {
             Some(Load::Described(spec)) => spec.build(&streams)?,
             Some(Load::Given(workload)) => workload,
         };
+        let kv_events = self.gateways.iter().any(wants_kv_events);
         let shared = self.latency;
-        let engines = self.engines.into_iter().map(|setup| {
-            let latency = setup
-                .latency
-                .or_else(|| shared.clone())
-                .ok_or(Error::Missing {
-                    needed: "a latency model",
-                    method: "latency",
-                })?;
-            Ok(Engine::new(setup.config, latency, setup.policies)?)
+        let engines = (0..).zip(self.instances).map(|(number, instance)| {
+            let identity = instance.identity(EndpointId::new(number));
+            let engine = instance.build(shared.as_ref())?;
+            let publishing = if kv_events {
+                engine.with_kv_events()
+            } else {
+                engine
+            };
+            Ok((publishing, identity))
         });
-        let horizon = self.horizon.unwrap_or(SimTime::MAX);
+        let engines: Vec<(Engine, Identity)> = engines.collect::<Result<_, Error>>()?;
+        let endpoints: Vec<EndpointView> = (0..)
+            .zip(&engines)
+            .map(|(number, (_, identity))| identity.endpoint(EndpointId::new(number)))
+            .collect();
+        let gateways = (0..).zip(self.gateways).map(|(index, policies)| {
+            let streams = GatewayStreams {
+                admission: streams.stream("admission", index),
+                routing: streams.stream("routing", index),
+            };
+            Gateway::new(policies, endpoints.clone(), streams)
+        });
         let world = World::new(Parts {
             workload,
-            admitter: self.admitter,
-            router: self.router,
-            engines: engines.collect::<Result<_, Error>>()?,
-            admission_rng: streams.stream("admission", 0),
-            routing_rng: streams.stream("routing", 0),
-            horizon,
+            gateways: gateways.collect(),
+            engines,
+            links: KvLinks::new(self.wiring.links),
+            network: Network {
+                delay: self.wiring.network_delay,
+                kv_event_delay: self.wiring.kv_event_delay,
+            },
+            freshness: self.wiring.freshness,
+            changes: self.wiring.changes,
+            scrape_rng: streams.stream("scrape", 0),
+            horizon: self.horizon.unwrap_or(SimTime::MAX),
             sink,
         });
-        let first = world.first_arrival();
-        let mut kernel = Kernel::new(world);
-        if let Some(first) = first {
-            kernel.schedule(first, Event::Arrival);
-        }
-        let stop = Stop::never().at(horizon);
-        let reason = kernel.run_with(
-            stop.when(|world: &World<S>| world.failure.is_some()),
-            &mut (),
-        );
-        let end = RunEnd {
-            at: kernel.now(),
-            events: kernel.events_handled(),
-        };
-        let world = kernel.into_model();
-        if let Some(failure) = world.failure {
-            return Err(failure);
-        }
-        assert!(
-            reason != StopReason::QueueExhausted || world.is_drained(),
-            "work conservation: the run ended with requests inside and nothing left to happen"
-        );
-        Ok((world.sink, end))
+        world.run()
     }
+
+    fn check_changes(&self) -> Result<(), Error> {
+        let engines = self.instances.len();
+        let mut changes = self.wiring.changes.iter();
+        match changes.find(|change| change.engine >= engines) {
+            None => Ok(()),
+            Some(change) => {
+                let allowed = format!("0 to {}", engines - 1);
+                let field = "pool-change.engine";
+                Err(Error::out_of_range(field, &change.engine, allowed))
+            }
+        }
+    }
+}
+
+fn wants_kv_events(policies: &GatewayPolicies) -> bool {
+    let mut producers = policies.producers.iter();
+    producers.any(|producer| producer.wants_kv_events())
 }

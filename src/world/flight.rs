@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use foretoken_dataplane::{EndpointId, Placement};
+use foretoken_des_kernel::SimTime;
 use foretoken_workload::Request;
 
 use super::instance::Standing;
@@ -16,6 +17,8 @@ pub(crate) struct Flight {
     pub(crate) leg: Leg,
     /// Tokens that were sent to the client.
     pub(crate) output_tokens: u32,
+    /// When the client got the last of them.
+    pub(crate) last_told: SimTime,
     /// Its blocks are still with the endpoint that computed its prompt.
     pub(crate) reads_from: Option<EndpointId>,
     /// A gateway had it cancelled.
@@ -43,6 +46,7 @@ impl Flight {
             placement,
             leg: Leg::Travelling,
             output_tokens: 0,
+            last_told: SimTime::ZERO,
             reads_from: placement.prefill.map(|prefill| prefill.endpoint),
             evicted: false,
             adapter,

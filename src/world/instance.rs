@@ -20,6 +20,16 @@ pub(crate) struct Identity {
     pub(crate) max_adapters: u32,
 }
 
+impl Identity {
+    /// The endpoint as a gateway knows it before it has read any metrics.
+    pub(crate) fn endpoint(&self, id: EndpointId) -> EndpointView {
+        let mut view = EndpointView::new(id);
+        view.name = self.name.clone();
+        view.labels = self.labels.clone();
+        view
+    }
+}
+
 pub(crate) struct Instance {
     pub(crate) engine: Engine,
     pub(crate) identity: Identity,
@@ -65,14 +75,6 @@ impl Instance {
 
     pub(crate) fn id(&self) -> EndpointId {
         EndpointId::new(self.level.instance)
-    }
-
-    /// The endpoint as a gateway knows it before it has read any metrics.
-    pub(crate) fn endpoint(&self) -> EndpointView {
-        let mut view = EndpointView::new(self.id());
-        view.name = self.identity.name.clone();
-        view.labels = self.identity.labels.clone();
-        view
     }
 
     /// Takes the level down; gives it if it changed.

@@ -9,7 +9,9 @@ use foretoken_dataplane::gateway::{Gateway, GatewayEvent};
 use foretoken_dataplane::producer::KvEvent;
 use foretoken_dataplane::transfer::KvLinks;
 use foretoken_dataplane::{EndpointId, Placement, Response};
-use foretoken_des_kernel::{Context, Generation, Model, Rank, SimDuration, SimRng, SimTime};
+use foretoken_des_kernel::{
+    Context, Generation, Kernel, Model, Rank, SimDuration, SimRng, SimTime, Stop, StopReason,
+};
 use foretoken_engine::{Engine, EngineEvent};
 use foretoken_metrics::MetricSink;
 use foretoken_workload::{
@@ -20,6 +22,7 @@ use rustc_hash::FxBuildHasher;
 
 use crate::cluster::{Freshness, PoolChange};
 use crate::error::Error;
+use crate::simulation::RunEnd;
 use flight::Flight;
 use instance::Instance;
 use signals::Metrics;
@@ -44,10 +47,7 @@ pub(crate) enum Event {
     /// What it read arrives.
     Scraped(Box<Metrics>),
     /// Changes of an engine's KV cache arrive at the gateways.
-    KvEvents {
-        engine: usize,
-        events: Vec<KvEvent>,
-    },
+    KvEvents { engine: usize, events: Vec<KvEvent> },
     /// A gateway asked to be advanced; stale if it has asked again since.
     Gateway { gateway: usize, asked: Generation },
     /// A request reaches an engine over the network.
@@ -110,8 +110,8 @@ pub(crate) struct World<S> {
     /// Buffers.
     said: Vec<GatewayEvent>,
     reported: Vec<EngineEvent>,
-    pub(crate) sink: S,
-    pub(crate) failure: Option<Error>,
+    sink: S,
+    failure: Option<Error>,
 }
 
 /// How long things take between gateways and engines.
@@ -131,10 +131,10 @@ pub(crate) struct Asking<C> {
 }
 
 impl<C> Asking<C> {
-    const fn new(component: C) -> Self {
+    fn new(component: C) -> Self {
         Self {
             component,
-            asked: Generation::new(),
+            asked: Generation::default(),
             wake: None,
         }
     }
@@ -208,8 +208,36 @@ impl<S: MetricSink> World<S> {
         world
     }
 
+    /// Runs to the end, or to the horizon.
+    pub(crate) fn run(mut self) -> Result<(S, RunEnd), Error> {
+        let (first, horizon) = (self.first_events(), self.horizon);
+        let mut kernel = Kernel::new(self);
+        for (at, event) in first {
+            kernel.schedule(at, event);
+        }
+        let stop = Stop::never().at(horizon);
+        let stop = stop.when(|world: &Self| world.failure.is_some());
+        let reason = kernel.run_with(stop, &mut ());
+        let (now, events) = (kernel.now(), kernel.events_handled());
+        let world = kernel.into_model();
+        let at = match reason {
+            // Gateways read metrics for a little longer than anybody needs them.
+            StopReason::QueueExhausted => world.last,
+            _ => now,
+        };
+        if let Some(failure) = world.failure {
+            return Err(failure);
+        }
+        world.assert_conserved();
+        assert!(
+            reason != StopReason::QueueExhausted || world.is_drained(),
+            "work conservation: the run ended with requests inside and nothing left to happen"
+        );
+        Ok((world.sink, RunEnd { at, events }))
+    }
+
     /// What is to happen before anything else does.
-    pub(crate) fn first_events(&mut self) -> Vec<(SimTime, Event)> {
+    fn first_events(&mut self) -> Vec<(SimTime, Event)> {
         let arrival = self.next.as_ref().map(|request| request.arrival);
         let mut events: Vec<_> = arrival.map(|at| (at, Event::Arrival)).into_iter().collect();
         if arrival.is_some() {
@@ -220,13 +248,8 @@ impl<S: MetricSink> World<S> {
         events
     }
 
-    /// When something happened last that matters to a request.
-    pub(crate) const fn ended_at(&self) -> SimTime {
-        self.last
-    }
-
     /// Whether nothing is left inside; checks that no engine leaked a KV block.
-    pub(crate) fn is_drained(&self) -> bool {
+    fn is_drained(&self) -> bool {
         self.is_over()
             && self
                 .engines
@@ -246,7 +269,7 @@ impl<S: MetricSink> World<S> {
 
     /// The invariant *conservation of requests*: what arrived has ended, waits in a gateway or is on its
     /// way.
-    pub(crate) fn assert_conserved(&self) {
+    fn assert_conserved(&self) {
         let held: usize = self
             .gateways
             .iter()
@@ -335,6 +358,7 @@ impl<S: MetricSink> World<S> {
     /// A request that no endpoint has seen is refused.
     fn reject(&mut self, now: SimTime, request: RequestId, reason: RejectReason) {
         self.ended += 1;
+        self.last = now;
         let occurrence = Occurrence::new(now, request, Lifecycle::Rejected { reason });
         self.sink.on_occurrence(&occurrence);
     }
@@ -357,7 +381,7 @@ impl<S: MetricSink> World<S> {
         let mut delay = self.network.delay;
         if placement.prefill.is_some() {
             // The endpoint that answers asks the other one.
-            delay = delay + self.network.delay;
+            delay += self.network.delay;
         }
         if delay.is_zero() {
             self.deliver(request, cx);
@@ -376,7 +400,8 @@ impl<S: MetricSink> World<S> {
             return;
         }
         instance.up = up;
-        let (id, view) = (instance.id(), instance.endpoint());
+        let id = instance.id();
+        let view = instance.identity.endpoint(id);
         if !up {
             self.lose(id, cx);
         }
@@ -434,7 +459,11 @@ impl<S: MetricSink> Model for World<S> {
     fn handle(&mut self, event: Event, cx: &mut Context<'_, Event>) {
         let matters = !matches!(
             event,
-            Event::Scrape { .. } | Event::Scraped(_) | Event::KvEvents { .. } | Event::Pool { .. }
+            Event::Scrape { .. }
+                | Event::Scraped(_)
+                | Event::KvEvents { .. }
+                | Event::Gateway { .. }
+                | Event::Pool { .. }
         );
         match event {
             Event::Arrival => self.arrive(cx),

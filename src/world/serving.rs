@@ -2,7 +2,7 @@
 
 use foretoken_dataplane::transfer::Transferred;
 use foretoken_dataplane::{EndpointId, Response};
-use foretoken_des_kernel::{Context, Generation, SimTime};
+use foretoken_des_kernel::{Context, Generation};
 use foretoken_engine::{EngineEvent, KvTransfer};
 use foretoken_metrics::{MetricSink, StepRecord};
 use foretoken_workload::{FinishReason, Lifecycle, Occurrence, Request, RequestId};
@@ -111,12 +111,7 @@ impl<S: MetricSink> World<S> {
         }
     }
 
-    pub(super) fn wake(
-        &mut self,
-        engine: usize,
-        asked: Generation,
-        cx: &mut Context<'_, Event>,
-    ) {
+    pub(super) fn wake(&mut self, engine: usize, asked: Generation, cx: &mut Context<'_, Event>) {
         let instance = &mut self.engines[engine];
         if !instance.asked.is_current(asked) {
             return;
@@ -228,7 +223,7 @@ impl<S: MetricSink> World<S> {
     /// Tokens and ends on their way to the client.
     fn answered(&mut self, mut occurrence: Occurrence, cx: &mut Context<'_, Event>) {
         let id = occurrence.request;
-        occurrence.at = occurrence.at + self.network.delay;
+        occurrence.at += self.network.delay;
         if occurrence.at > self.horizon {
             return;
         }
@@ -237,6 +232,7 @@ impl<S: MetricSink> World<S> {
         };
         let gateway = flight.gateway;
         let first = flight.output_tokens == 0;
+        flight.last_told = occurrence.at;
         if let Lifecycle::Tokens { count } = occurrence.what {
             flight.output_tokens += count;
         }
@@ -258,23 +254,12 @@ impl<S: MetricSink> World<S> {
         } else {
             return;
         };
-        self.respond(gateway, id, response, occurrence.at, cx);
-    }
-
-    fn respond(
-        &self,
-        gateway: usize,
-        request: RequestId,
-        response: Response,
-        at: SimTime,
-        cx: &mut Context<'_, Event>,
-    ) {
         let event = Event::Response {
             gateway,
-            request,
+            request: id,
             response,
         };
-        cx.at(at.max(cx.now()), event);
+        cx.at(occurrence.at.max(cx.now()), event);
     }
 
     fn observe(&mut self, occurrence: &Occurrence) {
@@ -292,8 +277,8 @@ impl<S: MetricSink> World<S> {
         let Some(flight) = self.flights.get_mut(&id) else {
             return;
         };
-        let from = core::mem::replace(&mut flight.standing, to);
         if let (Some(adapter), Leg::Serving) = (&flight.adapter, &flight.leg) {
+            let from = core::mem::replace(&mut flight.standing, to);
             self.engines[index(flight.placement.endpoint)].move_adapter(adapter, from, to);
         }
     }
@@ -348,10 +333,17 @@ impl<S: MetricSink> World<S> {
             self.settle(index(from), cx);
         }
         self.ended += 1;
-        let occurrence = Occurrence::new(now, id, Lifecycle::Finished { reason });
+        self.last = now;
+        // Tokens that are on their way to the client arrive before the connection ends.
+        let at = now.max(flight.last_told);
+        let occurrence = Occurrence::new(at, id, Lifecycle::Finished { reason });
         self.sink.on_occurrence(&occurrence);
         let output_tokens = flight.output_tokens;
-        let response = Response::End { output_tokens };
-        self.respond(flight.gateway, id, response, now, cx);
+        let event = Event::Response {
+            gateway: flight.gateway,
+            request: id,
+            response: Response::End { output_tokens },
+        };
+        cx.at(now, event);
     }
 }

@@ -19,7 +19,7 @@ use rustc_hash::FxBuildHasher;
 
 use crate::admission::{Admitter, LegacyAdmission, Verdict};
 use crate::error::DataplaneError;
-use crate::flow::FlowControl;
+use crate::flow::{FlowControl, Rejection, fairness_id};
 use crate::headers;
 use crate::producer::{DataProducer, KvEvent, Response};
 use crate::router::{Placement, Router};
@@ -127,6 +127,8 @@ pub enum GatewayEvent {
 struct Open {
     placement: Placement,
     prompt_tokens: u32,
+    /// Its fairness id, under flow control.
+    flow: Box<str>,
 }
 
 /// A request in hand.
@@ -158,6 +160,9 @@ pub struct Gateway {
     streams: GatewayStreams,
     open: HashMap<RequestId, Open, FxBuildHasher>,
     placing: VecDeque<Placing>,
+    /// When flow control's next cycle and sweep are due.
+    tick: Option<SimTime>,
+    sweep: Option<SimTime>,
 }
 
 impl fmt::Debug for Gateway {
@@ -195,6 +200,8 @@ impl Gateway {
             streams,
             open: HashMap::with_hasher(FxBuildHasher),
             placing: VecDeque::new(),
+            tick: None,
+            sweep: None,
         }
     }
 
@@ -215,26 +222,23 @@ impl Gateway {
         let Admission::Flow(flow) = &mut self.admission else {
             return self.admit(now, request, out);
         };
+        // The objectives of a simulation are those that its requests have.
+        flow.objective_added(now, request.objective);
         let bytes = body_bytes(&request);
-        if let Err((request, reason)) = flow.enqueue(now, request, bytes) {
-            out(GatewayEvent::Reject {
-                request: request.id,
-                reason,
-            });
-            return Ok(());
+        match flow.enqueue(now, request, bytes) {
+            // The worker that takes a request in runs a cycle right after.
+            Ok(()) => self.cycle(now, out),
+            Err(rejection) => {
+                reject(&rejection, out);
+                Ok(())
+            }
         }
-        // The worker that takes a request in runs a cycle right after.
-        self.cycle(now, out)
     }
 
     /// When the gateway wants to be advanced next.
     pub fn next_wake(&self) -> Option<SimTime> {
         let placing = self.placing.front().map(|placing| placing.due);
-        let flow = match &self.admission {
-            Admission::Flow(flow) => flow.next_wake(),
-            _ => None,
-        };
-        placing.into_iter().chain(flow).min()
+        [placing, self.tick, self.sweep].into_iter().flatten().min()
     }
 
     /// Does what is due: placements that take effect, dispatch cycles, sweeps of the queues.
@@ -242,7 +246,14 @@ impl Gateway {
     /// # Errors
     /// As [`submit`](Self::submit).
     pub fn advance(&mut self, now: SimTime, out: Out<'_>) -> Result<(), DataplaneError> {
-        while let Some(placing) = self.placing.pop_front_if(|placing| placing.due <= now) {
+        while self
+            .placing
+            .front()
+            .is_some_and(|placing| placing.due <= now)
+        {
+            let Some(placing) = self.placing.pop_front() else {
+                break;
+            };
             self.place(
                 now,
                 placing.decision,
@@ -251,33 +262,30 @@ impl Gateway {
                 out,
             );
         }
-        let Admission::Flow(flow) = &mut self.admission else {
-            return Ok(());
-        };
-        if flow.next_wake().is_none_or(|due| due > now) {
-            return Ok(());
+        if let Admission::Flow(flow) = &mut self.admission
+            && self.sweep.is_some_and(|due| due <= now)
+        {
+            for rejection in flow.sweep(now) {
+                reject(&rejection, out);
+            }
+            self.sweep = flow.next_sweep(now);
         }
-        for (request, reason) in flow.sweep(now, self.endpoints.is_empty()) {
-            out(GatewayEvent::Reject {
-                request: request.id,
-                reason,
-            });
+        if self.tick.is_some_and(|due| due <= now) {
+            self.tick = None;
+            self.cycle(now, out)?;
         }
-        self.cycle(now, out)
+        Ok(())
     }
 
     /// The client of a request that is still in the gateway went away. `false` if it is not here.
-    pub fn cancel(&mut self, request: RequestId, out: Out<'_>) -> bool {
+    pub fn cancel(&mut self, now: SimTime, request: RequestId, out: Out<'_>) -> bool {
         let Admission::Flow(flow) = &mut self.admission else {
             return false;
         };
-        let Some((request, reason)) = flow.cancel(request) else {
+        let Some(rejection) = flow.cancel(now, request) else {
             return false;
         };
-        out(GatewayEvent::Reject {
-            request: request.id,
-            reason,
-        });
+        reject(&rejection, out);
         true
     }
 
@@ -318,7 +326,8 @@ impl Gateway {
             view.in_flight_tokens = view.in_flight_tokens.saturating_sub(tokens);
         }
         if let Admission::Flow(flow) = &mut self.admission {
-            flow.finished(now, request, output_tokens);
+            flow.served(&open.flow, open.prompt_tokens, output_tokens, now);
+            flow.finished(now, request);
         }
     }
 
@@ -349,9 +358,8 @@ impl Gateway {
     }
 
     fn pool_changed(&mut self, now: SimTime) {
-        let empty = self.endpoints.is_empty();
         if let Admission::Flow(flow) = &mut self.admission {
-            flow.pool_changed(now, empty);
+            flow.pool_changed(now, self.endpoints.len());
         }
     }
 
@@ -368,7 +376,7 @@ impl Gateway {
     /// Requests that wait in it, and those on endpoints.
     pub fn held(&self) -> (usize, usize) {
         let queued = match &self.admission {
-            Admission::Flow(flow) => flow.queued(),
+            Admission::Flow(flow) => flow.waiting(),
             _ => 0,
         };
         (queued + self.placing.len(), self.open.len())
@@ -396,7 +404,10 @@ impl Gateway {
             &self.signals,
             &mut self.streams.admission,
         );
-        let cycle = flow.cycle(now, &mut cx)?;
+        let cycle = flow.cycle(&mut cx)?;
+        // A tick that is due stays due: it is not put off by what happens before it.
+        self.tick = self.tick.or_else(|| flow.next_tick(now));
+        self.sweep = self.sweep.or_else(|| flow.next_sweep(now));
         for request in cycle.evict {
             if let Some(open) = self.open.get(&request) {
                 out(GatewayEvent::Evict {
@@ -522,14 +533,16 @@ impl Gateway {
             view.in_flight += 1;
             view.in_flight_tokens += u64::from(prompt_tokens);
         }
+        let flow = match self.admission {
+            Admission::Flow(_) => fairness_id(&request.view()).as_ref().into(),
+            _ => Box::default(),
+        };
         let open = Open {
             placement,
             prompt_tokens,
+            flow,
         };
         self.open.insert(request.id, open);
-        if let Admission::Flow(flow) = &mut self.admission {
-            flow.placed(now, &request);
-        }
         out(GatewayEvent::Dispatch { request, placement });
     }
 }
@@ -545,6 +558,13 @@ fn unknown(target: EndpointId, endpoints: &[EndpointView]) -> DataplaneError {
     let first = endpoints.first().map_or(0, |endpoint| endpoint.id.get());
     let last = endpoints.last().map_or(0, |endpoint| endpoint.id.get());
     DataplaneError::answer("the Router", target, format!("endpoint {first} to {last}"))
+}
+
+fn reject(rejection: &Rejection, out: Out<'_>) {
+    out(GatewayEvent::Reject {
+        request: rejection.request.id,
+        reason: rejection.reason,
+    });
 }
 
 /// Size of a request's body, as flow control counts it: four bytes a token, as llm-d estimates tokens

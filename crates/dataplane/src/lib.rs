@@ -19,8 +19,8 @@ pub mod transfer;
 pub mod view;
 
 pub use admission::{AdmitAll, Admitter, RejectAll, Verdict};
-pub use error::DataplaneError;
 pub use baselines::{Random, RoundRobin};
+pub use error::DataplaneError;
 pub use flow::{FairnessPolicy, FlowView, OrderingPolicy, UsageLimit};
 pub use pipeline::{Filter, Picker, Pipeline, Scorer};
 pub use producer::{DataProducer, KvEvent, Response, Tier};

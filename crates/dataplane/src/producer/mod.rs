@@ -98,6 +98,11 @@ pub trait DataProducer: Send {
         let _ = (request, response, now);
     }
 
+    /// Whether engines have to publish what changes in their caches.
+    fn wants_kv_events(&self) -> bool {
+        false
+    }
+
     /// An engine published a change.
     fn kv_event(&mut self, endpoint: EndpointId, event: &KvEvent, now: SimTime) {
         let _ = (endpoint, event, now);

@@ -247,6 +247,10 @@ impl DataProducer for PrecisePrefix {
         }
     }
 
+    fn wants_kv_events(&self) -> bool {
+        true
+    }
+
     fn kv_event(&mut self, endpoint: EndpointId, event: &KvEvent, _now: SimTime) {
         match *event {
             KvEvent::Stored { block, tier } => {
