@@ -11,6 +11,7 @@ mod control;
 pub mod eviction;
 pub mod fairness;
 pub mod ordering;
+mod ttl;
 pub mod usage;
 
 use std::borrow::Cow;
@@ -23,7 +24,7 @@ use crate::headers;
 pub use config::{BandConfig, FlowConfig, Limits};
 pub use control::{Cycle, FlowControl, Rejection};
 pub use eviction::Eviction;
-pub use fairness::{GlobalStrict, ProgramAware};
+pub use fairness::{GlobalStrict, ProgramAware, RoundRobin};
 pub use foretoken_workload::QueueOrder as OrderingPolicy;
 pub use ordering::{EarliestDeadline, Fcfs, SloDeadline};
 pub use usage::{CeilingDomain, PriorityHoldback, SoftReflective, StaticLimit};
