@@ -127,7 +127,6 @@ impl Band {
         let Some(place) = self.fairness.next(self.priority, &views, now) else {
             return Ok(None);
         };
-        // The views are checked, not the flows, so that the message can say what was allowed.
         if views.get(place).is_none_or(|flow| flow.queued == 0) {
             return Err(self.wrong_place(place));
         }

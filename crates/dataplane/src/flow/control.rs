@@ -33,9 +33,11 @@ const SWEEP: SimDuration = SimDuration::from_secs(1);
 ///   of answers ([`served`](Self::served)) and, with eviction, of every end of a request that was
 ///   dispatched ([`finished`](Self::finished)).
 ///
-/// While nothing waits no cycle is asked for, where llm-d goes on with a thousand per second. Only a
-/// policy that counts cycles can tell: the phase of
-/// [`SoftReflective`](super::SoftReflective) does not advance meanwhile.
+/// While nothing waits no cycle is asked for, but one after the last request has left, where llm-d
+/// goes on with a thousand per second. Two policies can tell: the phase of
+/// [`SoftReflective`](super::SoftReflective) does not advance meanwhile, and the turn of
+/// [`RoundRobin`](super::RoundRobin) does not go back to the first flow if that one cycle finds the
+/// pool saturated. A host that runs a cycle every millisecond anyway gets llm-d's answers.
 ///
 /// ```
 /// use foretoken_dataplane::flow::{BandConfig, FlowConfig, FlowControl, StaticLimit};

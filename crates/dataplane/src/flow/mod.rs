@@ -4,6 +4,18 @@
 //! policies decide: the [`UsageLimit`] up to which saturation a band is served, the band's
 //! [`FairnessPolicy`] whose turn it is among its flows, its [`OrderingPolicy`] who goes first within a
 //! flow. [`fairness`], [`ordering`] and [`usage`] have those of llm-d.
+//!
+//! How a request leaves, in llm-d's words and in those of
+//! [`RejectReason`](foretoken_workload::RejectReason):
+//!
+//! | llm-d | here | told by |
+//! |---|---|---|
+//! | `Dispatched` | – | [`FlowControl::cycle`] |
+//! | `RejectedCapacity` | `QueueFull` | [`FlowControl::enqueue`] |
+//! | `RejectedNoEndpoints` | `NoEndpoint` | [`FlowControl::enqueue`] |
+//! | `EvictedTTL` | `TtlExpired`; `NoEndpoint` while the pool is empty | [`FlowControl::sweep`] |
+//! | `EvictedNoEndpoints` | `NoEndpoint` | [`FlowControl::sweep`] |
+//! | `EvictedContextCancelled` | `ClientGone` | [`FlowControl::cancel`] |
 
 mod band;
 mod config;
