@@ -46,6 +46,8 @@ pub(super) struct Band {
     ordering: Box<dyn OrderingPolicy>,
     flows: BTreeMap<Arc<str>, Flow>,
     waiting: usize,
+    /// Whether the fairness policy was asked since the last request left.
+    settled: bool,
     /// Bytes of each that was cancelled since the last sweep.
     cancelled: Vec<u64>,
     idle_since: SimTime,
@@ -82,6 +84,7 @@ impl Band {
             ordering: config.make_ordering(),
             flows: BTreeMap::new(),
             waiting: 0,
+            settled: true,
             cancelled: Vec::new(),
             idle_since: now,
         }
@@ -96,6 +99,7 @@ impl Band {
         let key = key(&*self.ordering, &waiting, waiting.enqueued);
         self.held.add(waiting.bytes);
         self.waiting += 1;
+        self.settled = false;
         let view = waiting.request.view();
         let id = fairness_id(&view);
         let flow = if let Some(flow) = self.flows.get_mut(&*id) {
@@ -112,6 +116,10 @@ impl Band {
 
     /// Takes out the request that its policies put first.
     pub(super) fn take_next(&mut self, now: SimTime) -> Result<Option<Waiting>, DataplaneError> {
+        if self.settled {
+            return Ok(None);
+        }
+        self.settled = self.waiting == 0;
         if self.ordering.rekey() == Rekey::EachStep {
             self.rekey(now);
         }
@@ -119,7 +127,6 @@ impl Band {
         let Some(place) = self.fairness.next(self.priority, &views, now) else {
             return Ok(None);
         };
-        // The views are checked, not the flows, so that the message can say what was allowed.
         if views.get(place).is_none_or(|flow| flow.queued == 0) {
             return Err(self.wrong_place(place));
         }

@@ -10,6 +10,7 @@ use super::UsageLimit;
 use super::band::{Band, Origin, Waiting};
 use super::config::{FlowConfig, Held};
 use super::eviction::Evictor;
+use super::ttl::TimeToLive;
 use crate::error::DataplaneError;
 use crate::saturation::{SaturationDetector, Stages, checked};
 use crate::view::GatewayContext;
@@ -18,8 +19,6 @@ use crate::view::GatewayContext;
 const TICK: SimDuration = SimDuration::from_millis(1);
 /// Period of the look for what waited too long.
 const SWEEP: SimDuration = SimDuration::from_secs(1);
-/// How much longer than any time to live a request waits at the very most.
-const BACKSTOP: SimDuration = SimDuration::from_secs(2);
 
 /// Holds requests in queues and lets them go one at a time while the pool has room (llm-d's flow
 /// control, feature gate `flowControl`).
@@ -34,9 +33,11 @@ const BACKSTOP: SimDuration = SimDuration::from_secs(2);
 ///   of answers ([`served`](Self::served)) and, with eviction, of every end of a request that was
 ///   dispatched ([`finished`](Self::finished)).
 ///
-/// While nothing waits no cycle is asked for, where llm-d goes on with a thousand per second. Only a
-/// policy that counts cycles can tell: the phase of
-/// [`SoftReflective`](super::SoftReflective) does not advance meanwhile.
+/// While nothing waits no cycle is asked for, but one after the last request has left, where llm-d
+/// goes on with a thousand per second. Two policies can tell: the phase of
+/// [`SoftReflective`](super::SoftReflective) does not advance meanwhile, and the turn of
+/// [`RoundRobin`](super::RoundRobin) does not go back to the first flow if that one cycle finds the
+/// pool saturated. A host that runs a cycle every millisecond anyway gets llm-d's answers.
 ///
 /// ```
 /// use foretoken_dataplane::flow::{BandConfig, FlowConfig, FlowControl, StaticLimit};
@@ -72,17 +73,9 @@ pub struct FlowControl {
     ceilings: Vec<f64>,
     /// Requests that ever entered.
     entries: u64,
-    pool: Pool,
+    ttl: TimeToLive,
     /// Whether a cycle would find something to do.
     awake: bool,
-}
-
-/// What is known of the pool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Pool {
-    is_empty: bool,
-    /// When it last became empty, or ceased to be.
-    since: SimTime,
 }
 
 /// What came of a dispatch cycle.
@@ -121,6 +114,7 @@ impl FlowControl {
         let mut flow = Self {
             bands: config.bands.iter().map(configured).collect(),
             evictor: config.eviction.map(Evictor::new),
+            ttl: TimeToLive::new(config.request_ttl, config.no_endpoint_ttl),
             config,
             detector: Box::new(detector),
             usage: Box::new(usage),
@@ -128,10 +122,6 @@ impl FlowControl {
             levels: Vec::new(),
             ceilings: Vec::new(),
             entries: 0,
-            pool: Pool {
-                is_empty: false,
-                since: start,
-            },
             awake: false,
         };
         flow.provision(start, ObjectivePriority::new(0), Origin::Configured);
@@ -187,19 +177,14 @@ impl FlowControl {
             .expect("band 0 always exists");
         let band = &mut self.bands[place];
         if !self.config.limits.fits(all, bytes) || !band.limits.fits(band.held, bytes) {
-            let reason = if self.pool.is_empty {
-                RejectReason::NoEndpoint
-            } else {
-                RejectReason::QueueFull
-            };
+            let reason = self.ttl.blame(RejectReason::QueueFull);
             return Err(Box::new(Rejection { request, reason }));
         }
-        let configured = self.config.request_ttl;
         let waiting = Waiting {
             request,
             bytes,
             enqueued: now,
-            ttl: [ttl, configured].into_iter().flatten().min(),
+            ttl: self.ttl.of_request(ttl),
         };
         band.enqueue(self.entries, waiting);
         self.entries += 1;
@@ -283,36 +268,17 @@ impl FlowControl {
     /// the longer of the two times to live. Room of cancelled requests becomes free, and flows and
     /// bands that nobody needs go away.
     pub fn sweep(&mut self, now: SimTime) -> Vec<Rejection> {
-        let pool = self.pool;
-        let no_endpoint_ttl = self.config.no_endpoint_ttl;
-        let is_expired = |waiting: &Waiting| {
-            let budget = if pool.is_empty {
-                no_endpoint_ttl
-            } else {
-                waiting.ttl
-            };
-            let charged = now.saturating_since(waiting.enqueued.max(pool.since));
-            let longest = waiting
-                .ttl
-                .zip(no_endpoint_ttl)
-                .map(|(a, b)| a.max(b) + BACKSTOP);
-            budget.is_some_and(|budget| charged >= budget)
-                || longest.is_some_and(|longest| now.saturating_since(waiting.enqueued) >= longest)
-        };
+        let ttl = self.ttl;
         let mut expired = Vec::new();
         for band in &mut self.bands {
-            band.sweep(now, is_expired, &mut expired);
+            band.sweep(now, |waiting| ttl.is_over(now, waiting), &mut expired);
         }
         let bands = self.bands.len();
         self.bands.retain(|band| !band.is_obsolete(now));
         if self.bands.len() < bands {
             self.list_levels();
         }
-        let reason = if pool.is_empty {
-            RejectReason::NoEndpoint
-        } else {
-            RejectReason::TtlExpired
-        };
+        let reason = ttl.blame(RejectReason::TtlExpired);
         let reject = |waiting: Waiting| Rejection {
             request: waiting.request,
             reason,
@@ -337,13 +303,7 @@ impl FlowControl {
     /// The pool has so many `endpoints` now. [`cycle`](Self::cycle) notices by itself, but only when
     /// it runs.
     pub fn pool_changed(&mut self, now: SimTime, endpoints: usize) {
-        let is_empty = endpoints == 0;
-        if is_empty != self.pool.is_empty {
-            self.pool = Pool {
-                is_empty,
-                since: now,
-            };
-        }
+        self.ttl.pool_changed(now, endpoints);
     }
 
     /// There is an objective of this priority: its band is made unless it is there.
@@ -362,7 +322,7 @@ impl FlowControl {
     }
 
     /// A request of flow `id` was answered: all fairness policies hear of it.
-    pub fn served(&mut self, id: &str, prompt_tokens: u32, output_tokens: u32, now: SimTime) {
+    pub fn served(&mut self, now: SimTime, id: &str, prompt_tokens: u32, output_tokens: u32) {
         for band in &mut self.bands {
             band.served(id, prompt_tokens, output_tokens, now);
         }
@@ -421,7 +381,7 @@ impl fmt::Debug for FlowControl {
         f.debug_struct("FlowControl")
             .field("config", &self.config)
             .field("bands", &self.bands().collect::<Vec<_>>())
-            .field("pool", &self.pool)
+            .field("ttl", &self.ttl)
             .finish_non_exhaustive()
     }
 }

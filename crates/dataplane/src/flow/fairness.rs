@@ -41,7 +41,12 @@ impl FairnessPolicy for RoundRobin {
         let next = (start..flows.len())
             .chain(0..start)
             .find(|&place| flows[place].queued > 0);
-        self.last = next.map(|place| flows[place].id.to_owned());
+        match next {
+            Some(place) => flows[place]
+                .id
+                .clone_into(self.last.get_or_insert_default()),
+            None => self.last = None,
+        }
         next
     }
 }

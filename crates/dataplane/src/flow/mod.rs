@@ -4,6 +4,18 @@
 //! policies decide: the [`UsageLimit`] up to which saturation a band is served, the band's
 //! [`FairnessPolicy`] whose turn it is among its flows, its [`OrderingPolicy`] who goes first within a
 //! flow. [`fairness`], [`ordering`] and [`usage`] have those of llm-d.
+//!
+//! How a request leaves, in llm-d's words and in those of
+//! [`RejectReason`](foretoken_workload::RejectReason):
+//!
+//! | llm-d | here | told by |
+//! |---|---|---|
+//! | `Dispatched` | – | [`FlowControl::cycle`] |
+//! | `RejectedCapacity` | `QueueFull` | [`FlowControl::enqueue`] |
+//! | `RejectedNoEndpoints` | `NoEndpoint` | [`FlowControl::enqueue`] |
+//! | `EvictedTTL` | `TtlExpired`; `NoEndpoint` while the pool is empty | [`FlowControl::sweep`] |
+//! | `EvictedNoEndpoints` | `NoEndpoint` | [`FlowControl::sweep`] |
+//! | `EvictedContextCancelled` | `ClientGone` | [`FlowControl::cancel`] |
 
 mod band;
 mod config;
@@ -11,6 +23,7 @@ mod control;
 pub mod eviction;
 pub mod fairness;
 pub mod ordering;
+mod ttl;
 pub mod usage;
 
 use std::borrow::Cow;
@@ -23,7 +36,7 @@ use crate::headers;
 pub use config::{BandConfig, FlowConfig, Limits};
 pub use control::{Cycle, FlowControl, Rejection};
 pub use eviction::Eviction;
-pub use fairness::{GlobalStrict, ProgramAware};
+pub use fairness::{GlobalStrict, ProgramAware, RoundRobin};
 pub use foretoken_workload::QueueOrder as OrderingPolicy;
 pub use ordering::{EarliestDeadline, Fcfs, SloDeadline};
 pub use usage::{CeilingDomain, PriorityHoldback, SoftReflective, StaticLimit};

@@ -61,9 +61,16 @@ impl Default for ConcurrencyDetector {
 }
 
 impl ConcurrencyDetector {
-    fn in_flight(&self, position: usize, cx: &GatewayContext<'_>) -> InFlight {
-        let counters = &cx.signals.in_flight;
-        counters.get(&self.producer, position).unwrap_or_default()
+    /// What is in flight on the endpoint at a position.
+    fn counters<'a>(&self, cx: &GatewayContext<'a>) -> impl Fn(usize) -> InFlight + use<'a> {
+        let counters = cx.signals.in_flight.column(&self.producer);
+        move |position| {
+            counters
+                .get(position)
+                .copied()
+                .flatten()
+                .unwrap_or_default()
+        }
     }
 
     fn load(&self, load: InFlight) -> f64 {
@@ -99,7 +106,7 @@ impl SaturationDetector for ConcurrencyDetector {
         if pool.is_empty() {
             return 1.0;
         }
-        let at = |position| self.in_flight(position, cx);
+        let at = self.counters(cx);
         match (self.aggregate, self.mode) {
             (Aggregate::Mean, ConcurrencyMode::Requests) => {
                 pooled(pool, self.max_requests, |p| at(p).requests)
@@ -119,7 +126,8 @@ impl Filter for ConcurrencyDetector {
         candidates: &mut Vec<usize>,
         cx: &mut GatewayContext<'_>,
     ) {
-        candidates.retain(|&position| self.has_room(self.in_flight(position, cx)));
+        let at = self.counters(cx);
+        candidates.retain(|&position| self.has_room(at(position)));
     }
 }
 

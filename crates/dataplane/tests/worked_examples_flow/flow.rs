@@ -11,7 +11,7 @@ use foretoken_dataplane::signals::Signals;
 use foretoken_dataplane::view::ROLE_LABEL;
 use foretoken_dataplane::{GatewayContext, SaturationDetector};
 use foretoken_des_kernel::{SimDuration, SimTime};
-use foretoken_workload::{ObjectivePriority, RejectReason};
+use foretoken_workload::{ObjectivePriority, RejectReason, RequestId};
 
 use crate::support::{
     Gateway, NOW, Outcome, all_close, endpoint, millis, request, same, with_context,
@@ -300,6 +300,6 @@ pub(crate) fn w52() -> Outcome {
     gateway.arrive("h", 10);
     let cycle = gateway.flow.cycle_at(gateway.now, 1.3);
     let evicted = cycle.map_err(|error| error.to_string())?.evict;
-    let evicted: Vec<_> = evicted.into_iter().map(|request| request.get()).collect();
+    let evicted: Vec<_> = evicted.into_iter().map(RequestId::get).collect();
     same("the latest first", evicted, [9, 8])
 }

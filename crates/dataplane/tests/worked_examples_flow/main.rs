@@ -1,8 +1,10 @@
 //! Small scenarios of saturation, admission and flow control whose every answer is known.
 //!
 //! W30 to W52 are llm-d's answers: most were recorded from its own code, some worked out by hand. Each
-//! is a function of its own, so that other programs can list and run them.
+//! is a function of its own, so that other programs can list and run them. `books` has what llm-d does not
+//! decide.
 
+mod books;
 mod flow;
 mod saturation;
 mod support;

@@ -15,6 +15,10 @@ use foretoken_workload::{
 pub(crate) type Outcome = Result<(), String>;
 
 /// Both are the same.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "examples read better without references"
+)]
 pub(crate) fn same<T: Debug + PartialEq<U>, U: Debug>(
     what: &str,
     actual: T,
