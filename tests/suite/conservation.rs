@@ -118,7 +118,7 @@ fn a_gateway_that_sheds_everything_leaves_the_engines_idle() {
 fn a_router_that_finds_no_endpoint_rejects() {
     let nowhere = |_: &RequestView<'_>, _: &mut GatewayContext<'_>| None;
     let report = one_engine(|_| {}).router(nowhere).run().expect("valid");
-    assert_eq!(report.overall.counts.rejected["no endpoint"], 300);
+    assert_eq!(report.overall.counts.rejected["no candidate"], 300);
     assert_conserved(&report.overall.counts);
 }
 

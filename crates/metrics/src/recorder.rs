@@ -256,7 +256,7 @@ impl Recording {
 #[cfg(test)]
 mod tests {
     use foretoken_des_kernel::SimDuration;
-    use foretoken_workload::{ContentId, FinishReason, Prompt, RejectReason, Segment};
+    use foretoken_workload::{ContentId, FinishReason, FlowId, Prompt, RejectReason, Segment};
 
     use super::*;
 
@@ -362,6 +362,43 @@ mod tests {
                 (3, Outcome::Finished(FinishReason::Length)),
             ]
         );
+    }
+
+    #[test]
+    fn what_is_evicted_or_lost_may_have_no_token() {
+        let mut recorder = Recorder::new();
+        for (id, reason) in [(0, FinishReason::Evicted), (1, FinishReason::EndpointLost)] {
+            arrive(&mut recorder, id, 10);
+            tell(&mut recorder, id, 40, Lifecycle::Finished { reason });
+        }
+        let recording = recorder.finish(at(50));
+        for record in recording.records() {
+            assert_eq!((record.ttft, record.queue), (None, None));
+            assert_eq!(record.end(), Some(at(40)));
+            assert!(!record.outcome.is_complete());
+        }
+    }
+
+    #[test]
+    fn gaps_are_kept_apart_by_stage_class_and_tenant() {
+        let mut recorder = Recorder::new();
+        for id in 0..3 {
+            let prompt = Prompt::new([Segment::new(ContentId::new(1), 30)]).expect("it has tokens");
+            let mut request = Request::new(RequestId::new(id), at(0), prompt, 9);
+            request.flow = FlowId::new(id % 2);
+            recorder.on_arrival(&request);
+        }
+        for (nanos, id) in [(5, 0), (5, 1), (5, 2), (12, 0), (12, 1), (12, 2), (20, 1)] {
+            tell(&mut recorder, id, nanos, TOKEN);
+        }
+        let recording = recorder.finish(at(20));
+        let gaps = recording.groups.iter().map(|group| {
+            let runs = group.gaps().clone().runs().collect();
+            (group.key.flow.get(), group.arrived, runs)
+        });
+        let expected: [(u32, u64, Vec<_>); 2] =
+            [(0, 2, vec![(7, 2)]), (1, 1, vec![(7, 1), (8, 1)])];
+        assert_eq!(gaps.collect::<Vec<_>>(), expected);
     }
 
     #[test]

@@ -320,6 +320,47 @@ mod tests {
     }
 
     #[test]
+    fn a_class_is_held_to_its_own_objectives_only() {
+        let limits = Slo {
+            ttft: Some(ms(100)),
+            ..Slo::default()
+        };
+        let strict = Slo {
+            ttft: Some(ms(99)),
+            ..Slo::default()
+        };
+        let slos: Slos = [(SloClass::Standard, limits), (SloClass::Critical, strict)]
+            .into_iter()
+            .collect();
+        // One of two standard requests is complete; there is no critical one.
+        let [critical, standard] = slos.attainment(&recording())[..] else {
+            panic!("two classes have objectives")
+        };
+        assert_eq!(
+            (critical.class, critical.limits),
+            (SloClass::Critical, strict)
+        );
+        assert_eq!(
+            (critical.goodput.arrived, critical.goodput.share),
+            (0, None)
+        );
+        assert_eq!(
+            (standard.class, standard.goodput.met),
+            (SloClass::Standard, 1)
+        );
+        assert_eq!(standard.goodput, limits.goodput(&recording()));
+        assert_eq!(Slos::default().attainment(&recording()), []);
+    }
+
+    #[test]
+    fn objectives_of_a_class_that_is_none_are_refused_by_its_name() {
+        let error = serde_json::from_str::<Slos>(r#"{"vital": {}}"#).expect_err("no such class");
+        let message = error.to_string();
+        assert!(message.starts_with("unknown variant `vital`"), "{message}");
+        assert!(message.contains("`critical`"), "{message}");
+    }
+
+    #[test]
     fn limits_are_written_in_milliseconds() {
         let slo = Slo {
             ttft: Some(SimDuration::from_micros(1_500)),

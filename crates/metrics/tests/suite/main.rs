@@ -2,4 +2,5 @@
 
 mod golden;
 mod properties;
+mod sections;
 mod told;
