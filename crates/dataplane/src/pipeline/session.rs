@@ -163,7 +163,8 @@ impl Sessions {
             SessionStrategy::EncodedEndpointHeader => None,
             SessionStrategy::SessionId { sources, .. } => sources
                 .iter()
-                .find_map(|source| request.headers.get(source)),
+                .find_map(|source| request.headers.get(source))
+                .filter(|id| !id.is_empty()),
         };
         header
             .map(Key::Header)

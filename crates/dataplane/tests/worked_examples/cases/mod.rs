@@ -34,7 +34,7 @@ mod disagg;
 mod filters;
 mod profiles;
 mod scorers;
-mod support;
+pub(crate) mod support;
 
 /// All of them, in the order of their numbers.
 pub(crate) fn all() -> Vec<&'static Case> {
