@@ -16,7 +16,10 @@ pub mod signals;
 pub mod view;
 
 pub use admission::{AdmitAll, Admitter, RejectAll, Verdict};
-pub use baselines::{Random, RoundRobin};
+pub use baselines::{
+    JoinShortestExpectedWork, LeastRequests, LeastTokens, PowerOfTwoChoices, Random, RoundRobin,
+    SessionAffinity,
+};
 pub use flow::{FairnessPolicy, FlowView, OrderingPolicy, UsageLimit};
 pub use pipeline::{Filter, Picker, Pipeline, Scorer};
 pub use producer::{DataProducer, KvEvent, Response, Tier};
