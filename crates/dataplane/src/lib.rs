@@ -6,6 +6,7 @@
 
 pub mod admission;
 pub mod baselines;
+pub mod config;
 mod error;
 pub mod flow;
 pub mod gateway;
@@ -19,9 +20,13 @@ pub mod transfer;
 pub mod view;
 
 pub use admission::{AdmitAll, Admitter, RejectAll, Verdict};
-pub use baselines::{Random, RoundRobin};
+pub use baselines::{
+    JoinShortestExpectedWork, LeastRequests, LeastTokens, PowerOfTwoChoices, Random, RoundRobin,
+    SessionAffinity,
+};
 pub use error::DataplaneError;
 pub use flow::{FairnessPolicy, FlowView, OrderingPolicy, UsageLimit};
+pub use gateway::{Admission, Gateway, GatewayPolicies};
 pub use pipeline::{Filter, Picker, Pipeline, Scorer};
 pub use producer::{DataProducer, KvEvent, Response, Tier};
 pub use router::{Placement, PrefillPlacement, PrefillProfile, Router};

@@ -100,7 +100,10 @@ impl Document {
         }
         let kind = root.need("kind")?;
         if kind.text()? != "EndpointPickerConfig" {
-            return Err(kind.error(format!("is {}: allowed is EndpointPickerConfig", kind.text()?)));
+            return Err(kind.error(format!(
+                "is {}: allowed is EndpointPickerConfig",
+                kind.text()?
+            )));
         }
         let flow_control = feature_gates(root.take("featureGates"))?;
         let plugins = list(root.take("plugins"), plugin)?;
@@ -152,7 +155,9 @@ fn feature_gates(value: Option<Value>) -> Result<bool, ConfigError> {
             Some((name, "true")) => (name, true),
             Some((name, "false")) => (name, false),
             Some(_) => {
-                return Err(gate.error(format!("is {text}: expected name, name=true or name=false")));
+                return Err(
+                    gate.error(format!("is {text}: expected name, name=true or name=false"))
+                );
             }
         };
         match name {
@@ -160,7 +165,9 @@ fn feature_gates(value: Option<Value>) -> Result<bool, ConfigError> {
             "haPopulateNonLeaderDatastore" => {}
             _ => {
                 let allowed = "flowControl, haPopulateNonLeaderDatastore";
-                return Err(gate.error(format!("unknown feature gate {name}: allowed are {allowed}")));
+                return Err(gate.error(format!(
+                    "unknown feature gate {name}: allowed are {allowed}"
+                )));
             }
         }
     }

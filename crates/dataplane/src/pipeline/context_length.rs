@@ -37,7 +37,7 @@ impl Default for ContextLengthAware {
 enum Declared {
     Nothing,
     Nonsense,
-    Range { min: u32, max: u32 },
+    Range { min: u64, max: u64 },
 }
 
 impl ContextLengthAware {
@@ -65,7 +65,7 @@ impl Filter for ContextLengthAware {
         if !self.enable_filtering {
             return;
         }
-        let length = request.prompt_tokens();
+        let length = u64::from(request.prompt_tokens());
         candidates.retain(|&position| match self.declared(&cx.endpoints[position]) {
             Declared::Nothing => true,
             Declared::Nonsense => false,
@@ -82,7 +82,7 @@ impl Scorer for ContextLengthAware {
         cx: &mut GatewayContext<'_>,
         scores: &mut [f64],
     ) {
-        let length = request.prompt_tokens();
+        let length = u64::from(request.prompt_tokens());
         for (score, &position) in scores.iter_mut().zip(candidates) {
             *score = match self.declared(&cx.endpoints[position]) {
                 Declared::Nothing => 0.5,
@@ -94,15 +94,15 @@ impl Scorer for ContextLengthAware {
 }
 
 /// How well a prompt of `length` tokens fits into `min..=max`.
-fn fit(length: u32, min: u32, max: u32) -> f64 {
+fn fit(length: u64, min: u64, max: u64) -> f64 {
     let distance = min.saturating_sub(length).max(length.saturating_sub(max));
     if distance > 0 {
-        return 0.3 / (1.0 + f64::from(distance) / 1000.0);
+        return 0.3 / (1.0 + distance as f64 / 1000.0);
     }
     if min == max {
         return 1.0;
     }
-    let width = f64::from(max - min);
-    let room = f64::from(max - length) / width;
+    let width = (max - min) as f64;
+    let room = (max - length) as f64 / width;
     0.3 + 0.7 * (0.7 / (1.0 + width / 10_000.0) + 0.3 * room)
 }

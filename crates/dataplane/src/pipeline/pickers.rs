@@ -118,7 +118,8 @@ impl Picker for WeightedRandomPicker {
                 return f64::NEG_INFINITY;
             }
             // The logarithm of the key: it has the same order, and does not vanish with small totals.
-            libm::log(rng.unit().max(1e-10)) / total
+            let unit = Some(rng.unit()).filter(|&unit| unit > 0.0);
+            libm::log(unit.unwrap_or(1e-10)) / total
         }));
         take_largest(&self.order, &self.keys, count(self.max_endpoints), picks);
     }

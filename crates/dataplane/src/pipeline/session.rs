@@ -102,20 +102,18 @@ impl Sessions {
         candidates: &[usize],
         cx: &GatewayContext<'_>,
     ) -> Option<usize> {
-        let candidates = candidates.iter().copied();
+        let mut candidates = candidates.iter().copied();
         if self.strategy == SessionStrategy::EncodedEndpointHeader
             && let Some(token) = request.headers.get(headers::SESSION_TOKEN)
         {
             self.token.clear();
             base64::decode(token, &mut self.token)?;
             return candidates
-                .into_iter()
                 .find(|&position| cx.endpoints[position].name.as_bytes() == self.token);
         }
         let binding = self.binding(request, cx.now)?;
-        let position = candidates
-            .into_iter()
-            .find(|&position| cx.endpoints[position].id == binding.endpoint)?;
+        let position =
+            candidates.find(|&position| cx.endpoints[position].id == binding.endpoint)?;
         binding.found_by = Some(request.id);
         binding.used = cx.now;
         Some(position)
@@ -163,7 +161,8 @@ impl Sessions {
             SessionStrategy::EncodedEndpointHeader => None,
             SessionStrategy::SessionId { sources, .. } => sources
                 .iter()
-                .find_map(|source| request.headers.get(source)),
+                .filter_map(|source| request.headers.get(source))
+                .find(|id| !id.is_empty()),
         };
         header
             .map(Key::Header)

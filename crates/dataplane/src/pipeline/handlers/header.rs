@@ -10,7 +10,7 @@ use crate::view::GatewayContext;
 
 /// llm-d's `header-profile-handler`: runs the profile that a header names.
 ///
-/// A lone profile is run whatever the header says. A name that no profile has rejects the request.
+/// An empty header is none. A lone profile is run whatever the header says. A name that no profile has rejects the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeaderProfileHandler {
     /// Name of the header (`headerName`); `EPP-Profile` by default.
@@ -39,6 +39,7 @@ impl ProfileHandler for HeaderProfileHandler {
             0
         } else {
             let name = request.headers.get(&self.header);
+            let name = name.filter(|name| !name.is_empty());
             stages.find(name.unwrap_or(&self.default_profile))?
         };
         (!stages.ran(profile)).then_some(profile)

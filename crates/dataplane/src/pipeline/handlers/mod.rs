@@ -18,6 +18,32 @@ use crate::view::GatewayContext;
 /// The host asks for the [`next`](Self::next) profile and runs it until there is none, and then for the
 /// [`outcome`](Self::outcome). No profile runs twice in a decision: asking for that, or for one that does
 /// not exist, ends the run with an error.
+///
+/// ```
+/// use foretoken_dataplane::GatewayContext;
+/// use foretoken_dataplane::pipeline::{Outcome, ProfileHandler, Stages};
+/// use foretoken_workload::RequestView;
+///
+/// /// Tries one profile after the other until one finds somebody.
+/// struct FirstThatWorks;
+///
+/// impl ProfileHandler for FirstThatWorks {
+///     fn next(
+///         &mut self,
+///         _: &RequestView<'_>,
+///         stages: &Stages<'_>,
+///         _: &mut GatewayContext<'_>,
+///     ) -> Option<usize> {
+///         let next = (0..stages.count()).find(|&profile| !stages.ran(profile))?;
+///         self.outcome(stages).is_none().then_some(next)
+///     }
+///
+///     fn outcome(&self, stages: &Stages<'_>) -> Option<Outcome> {
+///         let primary = (0..stages.count()).find(|&profile| stages.pick(profile).is_some())?;
+///         Some(Outcome { primary, prefill: None })
+///     }
+/// }
+/// ```
 pub trait ProfileHandler: Send {
     /// The number of the profile to run next; `None` if there is nothing more to run.
     fn next(

@@ -12,7 +12,7 @@ use crate::view::GatewayContext;
 /// llm-d's `endpoint-attribute-scorer`: any number that a producer knows of the endpoints, scaled
 /// linearly to 0..=1.
 ///
-/// 0 where the number is missing; 1 where the range has no width.
+/// 0 where the number is missing or not finite; 1 where the range has no width.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EndpointAttributeScorer {
     /// The number, as `attribute/producer`.
@@ -66,7 +66,7 @@ impl Scorer for EndpointAttributeScorer {
         scores: &mut [f64],
     ) {
         let column = cx.signals.numbers.column(&self.attribute);
-        let number = |position| attribute(column, position).filter(|number| !number.is_nan());
+        let number = |position| attribute(column, position).filter(|number| number.is_finite());
         let (min, max) = match self.range {
             ScoreRange::Fixed { min, max } => (min, max),
             ScoreRange::Observed => candidates
@@ -80,13 +80,14 @@ impl Scorer for EndpointAttributeScorer {
             let Some(number) = number(position) else {
                 return 0.0;
             };
-            if min >= max {
-                return 1.0;
-            }
-            let height = (number.clamp(min, max) - min) / (max - min);
-            match self.better {
-                Better::Lower => 1.0 - height,
-                Better::Higher => height,
+            if min < max {
+                let height = (number.clamp(min, max) - min) / (max - min);
+                match self.better {
+                    Better::Lower => 1.0 - height,
+                    Better::Higher => height,
+                }
+            } else {
+                1.0
             }
         });
     }

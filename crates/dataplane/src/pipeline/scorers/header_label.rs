@@ -9,7 +9,7 @@ use crate::pipeline::Scorer;
 use crate::view::GatewayContext;
 
 /// llm-d's `header-label-affinity-scorer`: 1 where the endpoint's label has the value of the request's
-/// header, else 0; 0 for all without the header.
+/// header, else 0; 0 for all where the header is missing or empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeaderLabelAffinityScorer {
     /// Name of the request's header (`headerName`).
@@ -36,7 +36,8 @@ impl Scorer for HeaderLabelAffinityScorer {
         cx: &mut GatewayContext<'_>,
         scores: &mut [f64],
     ) {
-        let Some(wanted) = request.headers.get(&self.header) else {
+        let wanted = request.headers.get(&self.header);
+        let Some(wanted) = wanted.filter(|wanted| !wanted.is_empty()) else {
             return;
         };
         score_each(candidates, scores, |position| {

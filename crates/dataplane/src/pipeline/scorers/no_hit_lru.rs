@@ -28,6 +28,8 @@ pub struct NoHitLruScorer {
     pub producer: Arc<str>,
     /// Who got a cold request, the oldest first.
     used: Vec<EndpointId>,
+    /// Where each endpoint stands in that list, by its number; made anew for each score.
+    ages: Vec<Option<usize>>,
     /// The request that was scored last, and whether it was cold.
     last: Option<(RequestId, Warmth)>,
 }
@@ -48,6 +50,7 @@ impl NoHitLruScorer {
             lru_size,
             producer: producer.into(),
             used: Vec::new(),
+            ages: Vec::new(),
             last: None,
         }
     }
@@ -103,10 +106,13 @@ impl Scorer for NoHitLruScorer {
             scores.fill(1.0);
             return;
         }
-        let age = |position: usize| {
-            let id = cx.endpoints[position].id;
-            self.used.iter().position(|&used| used == id)
-        };
+        self.ages.clear();
+        for (age, endpoint) in self.used.iter().enumerate() {
+            let number = endpoint.index();
+            self.ages.resize(self.ages.len().max(number + 1), None);
+            self.ages[number] = Some(age);
+        }
+        let age = |position: usize| attribute(&self.ages, cx.endpoints[position].id.index());
         let unused = candidates
             .iter()
             .filter(|&&position| age(position).is_none())

@@ -1,0 +1,6 @@
+//! What holds of every decision, whatever the endpoints and the request.
+
+mod determinism;
+mod pickers;
+mod scores;
+mod setting;
