@@ -326,7 +326,7 @@ impl Gateway {
             view.in_flight_tokens = view.in_flight_tokens.saturating_sub(tokens);
         }
         if let Admission::Flow(flow) = &mut self.admission {
-            flow.served(&open.flow, open.prompt_tokens, output_tokens, now);
+            flow.served(now, &open.flow, open.prompt_tokens, output_tokens);
             flow.finished(now, request);
         }
     }
@@ -454,10 +454,13 @@ impl Gateway {
                 placement,
                 signals: self.signals.clone(),
             }),
-            Err(reason) => out(GatewayEvent::Reject {
-                request: decision.request.id,
-                reason,
-            }),
+            Err(reason) => {
+                let request = decision.request.id;
+                if let Admission::Flow(flow) = &mut self.admission {
+                    flow.finished(now, request);
+                }
+                out(GatewayEvent::Reject { request, reason });
+            }
         }
         Ok(())
     }
