@@ -1,5 +1,6 @@
 //! [`Deployment`]: a model on accelerators with vLLM's settings, as configurations give it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use foretoken_des_kernel::SimDuration;
@@ -18,6 +19,7 @@ use foretoken_workload::{LongestPrefixMatch, ShortestJobFirst};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::simulation::Instance;
 
 /// A model on accelerators, served by one or more engines.
 ///
@@ -50,6 +52,9 @@ pub struct Deployment {
     /// How steps are timed; `kernel-physics` by default.
     #[serde(default)]
     pub latency_model: LatencyModelChoice,
+    /// Labels of its pods, for gateways: `llm-d.ai/role: prefill` makes it a prefill pool.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
 }
 
 /// KV blocks of all engines together; a record of each is kept.
@@ -265,6 +270,26 @@ pub struct Resolved {
     pub policy: SchedulingPolicy,
     /// How steps are timed.
     pub latency: Arc<dyn LatencyModel>,
+    /// Bytes of one KV block, over all accelerators of an engine.
+    pub block_bytes: u64,
+    /// Engines of this kind.
+    pub replicas: u32,
+    /// Labels of their pods.
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Resolved {
+    /// One of its engines, to be built.
+    pub fn instance(&self) -> Instance {
+        let mut instance = Instance::new(self.engine.clone())
+            .policies(self.policy.policies())
+            .latency(self.latency.clone())
+            .block_bytes(self.block_bytes);
+        for (name, value) in &self.labels {
+            instance = instance.label(name, value);
+        }
+        instance
+    }
 }
 
 impl Deployment {
@@ -277,6 +302,7 @@ impl Deployment {
             replicas: 1,
             engine: EngineOptions::default(),
             latency_model: LatencyModelChoice::default(),
+            labels: BTreeMap::new(),
         }
     }
 
@@ -316,6 +342,8 @@ impl Deployment {
             return Err(Error::out_of_range("replicas", &self.replicas, allowed));
         }
         let policy = options.scheduling_policy;
+        let token = model.kv_bytes_per_token(options.kv_cache_dtype).get();
+        let block_bytes = token.saturating_mul(options.block_size.into());
         Ok(Resolved {
             model,
             gpu,
@@ -324,6 +352,9 @@ impl Deployment {
             engine,
             policy,
             latency,
+            block_bytes,
+            replicas: self.replicas,
+            labels: self.labels.clone(),
         })
     }
 

@@ -19,6 +19,14 @@ pub enum Error {
     /// An engine's settings.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// A router's configuration file.
+    #[error("{}: {problem}", file.display())]
+    RouterConfig {
+        /// The file.
+        file: std::path::PathBuf,
+        /// What is wrong, with line and field.
+        problem: String,
+    },
     /// A policy of a gateway.
     #[error(transparent)]
     Dataplane(#[from] DataplaneError),

@@ -17,6 +17,9 @@
 pub mod cluster;
 pub mod deployment;
 mod error;
+#[path = "gateway_stub.rs"]
+pub mod gateway;
+pub mod predictor;
 pub mod scenario;
 pub mod simulation;
 mod sweep;
@@ -33,6 +36,7 @@ pub use foretoken_workload as workload;
 
 pub use deployment::{Deployment, EngineOptions, Physics};
 pub use error::Error;
+pub use gateway::GatewaySpec;
 pub use scenario::{Prediction, Scenario};
 pub use simulation::{Instance, RunEnd, Simulation};
 pub use sweep::sweep;

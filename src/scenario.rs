@@ -1,6 +1,6 @@
 //! [`Scenario`]: a whole simulation as plain data.
 
-use foretoken_des_kernel::SimTime;
+use foretoken_des_kernel::{RngStreams, SimTime};
 use foretoken_hwspec::Catalog;
 use foretoken_latency_model::{Confidence, Extent};
 use foretoken_metrics::{MetricSink, Recorder, Recording, Report, RequestRecord, Slos, StepRecord};
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::deployment::{Deployment, Physics, Resolved};
 use crate::error::Error;
+use crate::gateway::GatewaySpec;
 use crate::simulation::Simulation;
 
 /// A deployment under a workload: what a file describes and `foretoken run` runs.
@@ -34,6 +35,13 @@ use crate::simulation::Simulation;
 pub struct Scenario {
     /// What serves.
     pub deployment: Deployment,
+    /// What else serves in the same pool: other models' settings, accelerators or roles. Engines are
+    /// numbered in the order in which they are written.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_deployments: Vec<Deployment>,
+    /// What stands before them. Without it requests go to one engine after the other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<GatewaySpec>,
     /// What is asked.
     pub workload: WorkloadSpec,
     /// Names the experiment; 0 by default.
@@ -56,6 +64,8 @@ impl Scenario {
         let workload = workload.into();
         Self {
             deployment,
+            other_deployments: Vec::new(),
+            gateway: None,
             workload,
             seed: 0,
             replication: 0,
@@ -64,25 +74,38 @@ impl Scenario {
         }
     }
 
+    /// All deployments with their names looked up.
+    ///
+    /// # Errors
+    /// [`Error`] names the key, its value and what is allowed.
+    pub fn resolve(&self, catalog: &Catalog, physics: &Physics) -> Result<Vec<Resolved>, Error> {
+        core::iter::once(&self.deployment)
+            .chain(&self.other_deployments)
+            .map(|deployment| deployment.resolve(catalog, physics))
+            .collect()
+    }
+
     /// The simulation described.
     ///
     /// # Errors
     /// [`Error`] names the key, its value and what is allowed.
     pub fn build(&self, catalog: &Catalog, physics: &Physics) -> Result<Simulation, Error> {
-        self.assemble(&self.deployment.resolve(catalog, physics)?)
+        self.assemble(&self.resolve(catalog, physics)?)
     }
 
-    fn assemble(&self, resolved: &Resolved) -> Result<Simulation, Error> {
+    fn assemble(&self, resolved: &[Resolved]) -> Result<Simulation, Error> {
         let mut simulation = Simulation::new()
             .workload(self.workload.clone())
             .seed(self.seed)
             .replication(self.replication);
-        for _ in 0..self.deployment.replicas {
-            simulation = simulation.engine(
-                resolved.engine.clone(),
-                resolved.policy.policies(),
-                resolved.latency.clone(),
-            );
+        for deployment in resolved {
+            for _ in 0..deployment.replicas {
+                simulation = simulation.instance(deployment.instance());
+            }
+        }
+        if let Some(gateway) = &self.gateway {
+            let streams = RngStreams::new(self.seed, self.replication);
+            simulation = gateway.apply(simulation, resolved, &streams)?;
         }
         if let Some(seconds) = self.horizon_s {
             let horizon = SimTime::try_from_secs_f64(seconds)
@@ -105,14 +128,14 @@ impl Scenario {
     /// # Errors
     /// As [`run`](Self::run).
     pub fn predict(&self, catalog: &Catalog, physics: &Physics) -> Result<Prediction, Error> {
-        self.predict_with(&self.deployment.resolve(catalog, physics)?)
+        self.predict_with(&self.resolve(catalog, physics)?)
     }
 
-    /// The same for a deployment that is resolved already, perhaps with another latency model.
+    /// The same for deployments that are resolved already, perhaps with other latency models.
     ///
     /// # Errors
     /// As [`run`](Self::run).
-    pub fn predict_with(&self, resolved: &Resolved) -> Result<Prediction, Error> {
+    pub fn predict_with(&self, resolved: &[Resolved]) -> Result<Prediction, Error> {
         Ok(self.record(resolved, Recorder::new())?.0)
     }
 
@@ -126,12 +149,12 @@ impl Scenario {
         physics: &Physics,
         recorder: Recorder,
     ) -> Result<(Prediction, Recording), Error> {
-        self.record(&self.deployment.resolve(catalog, physics)?, recorder)
+        self.record(&self.resolve(catalog, physics)?, recorder)
     }
 
     fn record(
         &self,
-        resolved: &Resolved,
+        resolved: &[Resolved],
         recorder: Recorder,
     ) -> Result<(Prediction, Recording), Error> {
         let sink = (recorder, Reach::default());
@@ -139,13 +162,13 @@ impl Scenario {
         let recording = recorder.finish(end.at);
         let mut report = Report::new(&recording, self.seed, self.replication);
         report.slo = self.slos.attainment(&recording);
-        let prediction = Prediction {
-            report,
-            confidence: resolved
-                .latency
-                .confidence(&reach.extent(recording.records())),
-        };
-        Ok((prediction, recording))
+        let extent = reach.extent(recording.records());
+        let confidence = resolved
+            .iter()
+            .map(|deployment| deployment.latency.confidence(&extent))
+            .reduce(Confidence::and)
+            .unwrap_or_default();
+        Ok((Prediction { report, confidence }, recording))
     }
 }
 

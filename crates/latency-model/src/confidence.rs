@@ -135,6 +135,27 @@ impl Confidence {
     }
 }
 
+impl Confidence {
+    /// Confidence in a whole whose parts are trusted this far: all doubts of both, and the wider band.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        for doubt in other.reasons {
+            if !self.reasons.contains(&doubt) {
+                self.reasons.push(doubt);
+            }
+        }
+        self.step_band = match (self.step_band, other.step_band) {
+            (Some(a), Some(b)) => Some(Band {
+                low: a.low.min(b.low),
+                high: a.high.max(b.high),
+            }),
+            // One part that says nothing leaves nothing to be said of the whole.
+            _ => None,
+        };
+        Self::new(self.step_band, self.reasons)
+    }
+}
+
 impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {

@@ -42,7 +42,7 @@ impl Prepared {
         let mut resolved = self.resolved.clone();
         (resolved.latency, resolved.engine.host) = timing.build(values, &self.resolved, kv)?;
         self.experiment
-            .against(self.scenario.predict_with(&resolved)?)
+            .against(self.scenario.predict_with(&[resolved])?)
     }
 }
 

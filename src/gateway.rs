@@ -1,0 +1,291 @@
+//! [`GatewaySpec`]: what stands before the engines, as configurations give it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use foretoken_dataplane::config::{BuildOptions, RouterConfig};
+use foretoken_dataplane::pipeline::pickers::Ties;
+use foretoken_dataplane::producer::LatencyPredictor;
+use foretoken_dataplane::transfer::LinkConfig;
+use foretoken_des_kernel::{RngStreams, SimDuration, SimTime};
+use foretoken_workload::ObjectivePriority;
+use serde::{Deserialize, Serialize};
+
+use crate::cluster::{Freshness, PoolChange, Scraping, Wiring};
+use crate::deployment::Resolved;
+use crate::error::Error;
+use crate::predictor::{PredictedEngine, StepPredictor};
+use crate::simulation::Simulation;
+
+/// A gateway with llm-d's router in it: its configuration file, and what llm-d takes from flags and
+/// from Kubernetes.
+///
+/// ```
+/// use foretoken::gateway::GatewaySpec;
+///
+/// let gateway: GatewaySpec = serde_json::from_str(
+///     r#"{ "refresh-metrics-interval-ms": 200, "objectives": { "interactive": 10, "bulk": -5 } }"#,
+/// )?;
+/// assert_eq!(gateway.replicas, 1);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct GatewaySpec {
+    /// Path of an `EndpointPickerConfig`, or the name of one that is shipped with Foretoken. Without it
+    /// llm-d's default: queue 2, KV usage 2, prefix match 3.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub router_config: Option<PathBuf>,
+    /// Gateways side by side (llm-d's active-active replicas), each with its own counters, indexes and
+    /// queues; requests go to them in turn. 1 by default.
+    pub replicas: u32,
+    /// Priorities of `InferenceObjectives` by name, for requests that name theirs in a header.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub objectives: BTreeMap<String, i32>,
+    /// Who wins among equal totals; `random` by default, as in llm-d.
+    pub tie_break: TieBreak,
+    /// From one reading of an engine's metrics to the next, in ms; 50 by default. 0 shows the present.
+    pub refresh_metrics_interval_ms: f64,
+    /// The most by which a reading is late, in ms, uniformly drawn; 0 by default.
+    pub metrics_jitter_ms: f64,
+    /// From the moment the engine answers until the gateway knows, in ms; 0 by default.
+    pub metrics_delay_ms: f64,
+    /// The most by which that takes longer, in ms, uniformly drawn; 0 by default.
+    pub metrics_delay_jitter_ms: f64,
+    /// One way between a gateway and an engine, or between two engines, in ms; 0 by default.
+    pub network_delay_ms: f64,
+    /// From a pick until counters and indexes know of it, in ms; 0, atomic, by default.
+    pub decision_time_ms: f64,
+    /// From a change of a KV cache until a precise index knows of it, in ms; 1 by default.
+    pub kv_event_delay_ms: f64,
+    /// What moves KV blocks between engines.
+    pub kv_link: KvLinkSpec,
+    /// Standard deviation of the logarithm of predicted latencies, for plugins that go by predictions;
+    /// 0, as good as the latency model, by default.
+    pub prediction_noise: f64,
+    /// Endpoints that leave the pool and return.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub outages: Vec<Outage>,
+}
+
+impl Default for GatewaySpec {
+    fn default() -> Self {
+        Self {
+            router_config: None,
+            replicas: 1,
+            objectives: BTreeMap::new(),
+            tie_break: TieBreak::default(),
+            refresh_metrics_interval_ms: 50.0,
+            metrics_jitter_ms: 0.0,
+            metrics_delay_ms: 0.0,
+            metrics_delay_jitter_ms: 0.0,
+            network_delay_ms: 0.0,
+            decision_time_ms: 0.0,
+            kv_event_delay_ms: 1.0,
+            kv_link: KvLinkSpec::default(),
+            prediction_noise: 0.0,
+            outages: Vec::new(),
+        }
+    }
+}
+
+/// Who wins among equal totals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TieBreak {
+    /// Anybody, uniformly.
+    #[default]
+    Random,
+    /// The endpoint with the lowest number.
+    First,
+}
+
+/// The network interface of an engine for KV blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct KvLinkSpec {
+    /// From the wish to read until the first byte moves, in µs; 200 by default.
+    pub latency_us: f64,
+    /// Gbit/s each way; 400 by default.
+    pub bandwidth_gbps: f64,
+}
+
+impl Default for KvLinkSpec {
+    fn default() -> Self {
+        Self {
+            latency_us: 200.0,
+            bandwidth_gbps: 400.0,
+        }
+    }
+}
+
+/// An endpoint that is not in the pool for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Outage {
+    /// Number of the engine, from 0.
+    pub engine: usize,
+    /// When it leaves, in seconds.
+    pub from_s: f64,
+    /// When it returns, in seconds; never by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to_s: Option<f64>,
+}
+
+/// More than enough, and few enough to be built at once.
+const MOST_REPLICAS: u32 = 64;
+
+impl GatewaySpec {
+    /// Puts the gateways into a simulation of these deployments.
+    pub(crate) fn apply(
+        &self,
+        simulation: Simulation,
+        deployments: &[Resolved],
+        streams: &RngStreams,
+    ) -> Result<Simulation, Error> {
+        if !(1..=MOST_REPLICAS).contains(&self.replicas) {
+            let allowed = format!("1 to {MOST_REPLICAS}");
+            let field = "gateway.replicas";
+            return Err(Error::out_of_range(field, &self.replicas, allowed));
+        }
+        let config = self.config()?;
+        let decision_time = millis("decision-time-ms", self.decision_time_ms)?;
+        let refresh = millis(
+            "refresh-metrics-interval-ms",
+            self.refresh_metrics_interval_ms,
+        )?;
+        let objectives = self
+            .objectives
+            .iter()
+            .map(|(name, &priority)| (name.clone(), ObjectivePriority::new(priority)))
+            .collect();
+        let ties = match self.tie_break {
+            TieBreak::Random => Ties::Random,
+            TieBreak::First => Ties::First,
+        };
+        let predictor = self.predictor(deployments, streams)?;
+        let options = BuildOptions::default()
+            .ties(ties)
+            .objectives(objectives)
+            .decision_time(decision_time)
+            .refresh_interval(refresh)
+            .predictor(predictor);
+        let gateways = (0..self.replicas).map(|_| config.build(&options));
+        Ok(simulation
+            .gateways(gateways)
+            .wiring(self.wiring(refresh)?))
+    }
+
+    /// The router's configuration, read and checked.
+    ///
+    /// # Errors
+    /// [`Error`] names the file, the line and the field.
+    pub fn config(&self) -> Result<RouterConfig, Error> {
+        let Some(path) = &self.router_config else {
+            return Ok(RouterConfig::builtin_default());
+        };
+        let shipped = foretoken_dataplane::config::shipped();
+        let named = shipped.iter().find(|(name, _)| path.as_os_str() == *name);
+        let text = match named {
+            Some((_, text)) => (*text).to_owned(),
+            None => std::fs::read_to_string(path).map_err(|error| Error::RouterConfig {
+                file: path.clone(),
+                problem: error.to_string(),
+            })?,
+        };
+        RouterConfig::from_yaml(&text).map_err(|error| Error::RouterConfig {
+            file: path.clone(),
+            problem: error.to_string(),
+        })
+    }
+
+    fn wiring(&self, refresh: SimDuration) -> Result<Wiring, Error> {
+        let freshness = if refresh.is_zero() {
+            Freshness::Live
+        } else {
+            Freshness::Scraped(Scraping {
+                interval: refresh,
+                jitter: millis("metrics-jitter-ms", self.metrics_jitter_ms)?,
+                delay: millis("metrics-delay-ms", self.metrics_delay_ms)?,
+                delay_jitter: millis("metrics-delay-jitter-ms", self.metrics_delay_jitter_ms)?,
+            })
+        };
+        let bytes_per_s = self.kv_link.bandwidth_gbps * 1e9 / 8.0;
+        if !(bytes_per_s.is_finite() && bytes_per_s > 0.0) {
+            let field = "gateway.kv-link.bandwidth-gbps";
+            let value = self.kv_link.bandwidth_gbps;
+            return Err(Error::out_of_range(field, &value, "finite, above 0"));
+        }
+        let mut wiring = Wiring {
+            freshness,
+            network_delay: millis("network-delay-ms", self.network_delay_ms)?,
+            kv_event_delay: millis("kv-event-delay-ms", self.kv_event_delay_ms)?,
+            links: LinkConfig {
+                latency: millis("kv-link.latency-us", self.kv_link.latency_us / 1e3)?,
+                bytes_per_s,
+            },
+            changes: Vec::new(),
+        };
+        for outage in &self.outages {
+            let ends = [(Some(outage.from_s), false), (outage.to_s, true)];
+            for (at, up) in ends {
+                let Some(at) = at else { continue };
+                wiring.changes.push(PoolChange {
+                    at: instant(at)?,
+                    engine: outage.engine,
+                    up,
+                });
+            }
+        }
+        Ok(wiring)
+    }
+
+    /// Makes one predictor for each gateway.
+    fn predictor(
+        &self,
+        deployments: &[Resolved],
+        streams: &RngStreams,
+    ) -> Result<Arc<dyn Fn() -> Box<dyn LatencyPredictor> + Send + Sync>, Error> {
+        let sigma = self.prediction_noise;
+        if !(0.0..=10.0).contains(&sigma) {
+            let field = "gateway.prediction-noise";
+            return Err(Error::out_of_range(field, &sigma, "0 to 10"));
+        }
+        let engines: Vec<PredictedEngine> = deployments
+            .iter()
+            .flat_map(|deployment| {
+                let engine = PredictedEngine {
+                    latency: deployment.latency.clone(),
+                    config: deployment.engine.clone(),
+                };
+                core::iter::repeat_n(engine, deployment.replicas as usize)
+            })
+            .collect();
+        let streams = streams.clone();
+        Ok(Arc::new(move || {
+            let predictor = StepPredictor::new(engines.clone());
+            Box::new(if sigma > 0.0 {
+                predictor.with_noise(sigma, streams.stream("prediction", 0))
+            } else {
+                predictor
+            })
+        }))
+    }
+}
+
+fn millis(field: &str, value: f64) -> Result<SimDuration, Error> {
+    // A day is beyond any of these.
+    let limit = 86_400_000.0;
+    if !(0.0..=limit).contains(&value) {
+        let field = format!("gateway.{field}");
+        return Err(Error::out_of_range(field, &value, "0 to a day"));
+    }
+    SimDuration::try_from_secs_f64(value / 1e3)
+        .map_err(|_| Error::out_of_range(field, &value, "0 to a day"))
+}
+
+fn instant(seconds: f64) -> Result<SimTime, Error> {
+    SimTime::try_from_secs_f64(seconds)
+        .map_err(|_| Error::out_of_range("gateway.outages", &seconds, "0 to 1.8e10 seconds"))
+}
