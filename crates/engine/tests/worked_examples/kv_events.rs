@@ -79,6 +79,23 @@ fn what_comes_from_outside_is_stored_when_its_request_goes_on() {
     assert_eq!([step(), step(), step(), step()], [0, 0, 2, 0]);
 }
 
+/// The load of b is noticed in step 2, though b lacks memory for the rest of its prompt until a ends.
+#[test]
+fn what_comes_from_outside_is_stored_even_if_its_request_has_to_wait() {
+    let mut play = Play::new(
+        "usable 6, budget 64, seqs 4
+        a: step 0, A[13], 3 out
+        b: step 0, B[20], 1 out, loads 8 in 1",
+    );
+    play.scheduler.record_kv_events();
+    let mut step = || {
+        play.step();
+        play.scheduler.drain_kv_events().count()
+    };
+    // Step 3 stores the three other blocks of b, and takes two of a for them.
+    assert_eq!([step(), step(), step(), step()], [3, 0, 2, 5]);
+}
+
 /// Without a wish for them there are none.
 #[test]
 fn an_engine_publishes_nothing_unless_it_is_told_to() {
