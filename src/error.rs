@@ -74,6 +74,17 @@ pub enum Error {
         /// Steps without an output token.
         wakes: u64,
     },
+    /// Every request of an engine waits for KV blocks that another of them holds.
+    #[error(
+        "engine {engine} has stalled at {at}: requests whose KV comes from another engine hold the blocks that the \
+         head of the queue needs, as can happen in vLLM before 0.33; give it more KV blocks or set vllm-version"
+    )]
+    Stalled {
+        /// Number of the engine.
+        engine: u32,
+        /// The simulated time.
+        at: foretoken_des_kernel::SimTime,
+    },
     /// A file of measured experiments that cannot be read.
     #[error("experiment {experiment}: {problem}")]
     Experiment {

@@ -1,10 +1,8 @@
 //! The three experiments; tests look at the direction of their outcomes.
 
-use std::sync::{Arc, Mutex};
-
 use foretoken::cluster::Scraping;
 use foretoken::dataplane::pipeline::Pipeline;
-use foretoken::dataplane::pipeline::scorers::QueueScorer;
+use foretoken::dataplane::pipeline::scorers::{KvCacheUtilizationScorer, QueueScorer};
 use foretoken::deployment::Resolved;
 use foretoken::prelude::*;
 use foretoken::workload::{ContentId, Prompt, Replay, Segment};
@@ -113,7 +111,7 @@ pub const REFRESH_INTERVALS_MS: [u64; 6] = [0, 10, 50, 200, 500, 1000];
 
 /// What old metrics do.
 pub struct Herding {
-    /// Requests of a burst that went to the same endpoint, at the most; mean over bursts.
+    /// Of 16 requests in a row, those that went to the same endpoint, at the most; the mean.
     pub most_on_one: f64,
     /// Median time to first token.
     pub ttft_p50_ms: f64,
@@ -121,12 +119,11 @@ pub struct Herding {
     pub ttft_p99_ms: f64,
 }
 
-/// Every 700 ms or so 16 requests arrive, one each millisecond, at 8 endpoints behind llm-d's queue
-/// scorer, whose metrics are read every `interval_ms`.
+/// 3,000 requests of 1,000 tokens in and 100 out at 100 per second, before 8 endpoints; llm-d's queue
+/// and KV scorers, by metrics that are read every `interval_ms`.
 pub fn stale_metrics(interval_ms: u64) -> Result<Herding, Error> {
-    const BURSTS: u32 = 60;
-    const BURST: u32 = 16;
-    let resolved = deployment(|engine| engine.max_num_seqs = Some(4))?;
+    const ROW: usize = 16;
+    let resolved = deployment(|_| ())?;
     let mut simulation = Simulation::new();
     for _ in 0..8 {
         simulation = simulation.instance(resolved.instance());
@@ -136,46 +133,30 @@ pub fn stale_metrics(interval_ms: u64) -> Result<Herding, Error> {
         let interval = SimDuration::from_millis(interval_ms);
         wiring.freshness = Freshness::Scraped(Scraping::every(interval));
     }
-    let requests = (0..BURSTS * BURST).map(|id| {
-        let (burst, place) = (u64::from(id / BURST), u64::from(id % BURST));
-        // Bursts do not keep step with the tickers.
-        request(id, burst * 700 + burst * burst % 97 + place, 1000, 40)
-    });
-    // The queue is empty for long between bursts, and one who waits counts as much as many do: the
-    // scorer knows more and less only, so it takes a running batch to tell the endpoints apart.
-    let chosen = Arc::new(Mutex::new(Vec::new()));
-    let log = chosen.clone();
-    let mut pipeline = Pipeline::new().scorer(1.0, QueueScorer).scorer(
-        1.0,
-        foretoken::dataplane::pipeline::scorers::RunningRequestsScorer,
-    );
-    let router = move |request: &RequestView<'_>, cx: &mut GatewayContext<'_>| {
-        let placement = pipeline.route(request, cx)?;
-        let mut log = log.lock().expect("one thread runs a simulation");
-        log.push(placement.endpoint);
-        Some(placement)
-    };
-    let report = simulation
-        .requests(Replay::new(requests.collect())?)
+    let router = Pipeline::new()
+        .scorer(2.0, QueueScorer)
+        .scorer(2.0, KvCacheUtilizationScorer);
+    let lengths = (LengthSpec::constant(1000), LengthSpec::constant(100));
+    let (recorder, end) = simulation
+        .workload(Synthetic::poisson(100.0, 3000, lengths.0, lengths.1)?)
         .router(router)
         .wiring(wiring)
         .seed(1)
-        .run()?;
-    let chosen = chosen.lock().expect("the simulation is over");
-    let most: usize = chosen
-        .chunks(BURST as usize)
-        .map(|burst| {
-            let on = |endpoint| burst.iter().filter(|&&other| other == endpoint).count();
-            burst
-                .iter()
-                .map(|&endpoint| on(endpoint))
-                .max()
-                .unwrap_or(0)
+        .run_with(Recorder::new())?;
+    let recording = recorder.finish(end.at);
+    let chosen: Vec<_> = recording.records().iter().map(|r| r.endpoint).collect();
+    let rows = chosen.chunks_exact(ROW);
+    let count = rows.len();
+    let most: usize = rows
+        .map(|row| {
+            let on = |endpoint| row.iter().filter(|&&other| other == endpoint).count();
+            row.iter().map(|&endpoint| on(endpoint)).max().unwrap_or(0)
         })
         .sum();
+    let report = Report::new(&recording, 1, 0);
     let ttft = report.overall.ttft_ms.expect("requests finish");
     Ok(Herding {
-        most_on_one: most as f64 / f64::from(BURSTS),
+        most_on_one: most as f64 / count as f64,
         ttft_p50_ms: ttft.p50,
         ttft_p99_ms: ttft.p99,
     })

@@ -229,6 +229,13 @@ impl<S: MetricSink> World<S> {
             return Err(failure);
         }
         world.assert_conserved();
+        let mut engines = world.engines.iter();
+        if let Some(stalled) = engines.find(|instance| instance.engine.is_stalled()) {
+            return Err(Error::Stalled {
+                engine: stalled.level.instance,
+                at,
+            });
+        }
         assert!(
             reason != StopReason::QueueExhausted || world.is_drained(),
             "work conservation: the run ended with requests inside and nothing left to happen"

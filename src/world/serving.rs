@@ -246,7 +246,9 @@ impl<S: MetricSink> World<S> {
         self.observe_at(gateway, &occurrence);
         let response = if is_end(&occurrence.what) {
             self.stand(id, Standing::Outside);
-            self.flights.remove(&id);
+            if let Some(flight) = self.flights.remove(&id) {
+                self.let_go(id, &flight, cx);
+            }
             self.ended += 1;
             Response::End { output_tokens }
         } else if first {
@@ -313,6 +315,19 @@ impl<S: MetricSink> World<S> {
         }
     }
 
+    /// Nobody will read the blocks of a request that has ended, if they are still with the endpoint
+    /// that computed its prompt.
+    fn let_go(&mut self, id: RequestId, flight: &Flight, cx: &mut Context<'_, Event>) {
+        if let (Some(from), Leg::Prefilling { done: true, .. } | Leg::Serving) =
+            (flight.reads_from, &flight.leg)
+        {
+            self.links.component.cancel(cx.now(), id);
+            self.settle_links(cx);
+            self.engines[index(from)].engine.release_kv(cx.now(), id);
+            self.settle(index(from), cx);
+        }
+    }
+
     /// Ends a request at once, wherever it is.
     fn cut(&mut self, id: RequestId, reason: FinishReason, cx: &mut Context<'_, Event>) {
         self.stand(id, Standing::Outside);
@@ -324,14 +339,7 @@ impl<S: MetricSink> World<S> {
             self.engines[index(engine)].engine.abort(now, id);
             self.settle(index(engine), cx);
         }
-        if let (Some(from), Leg::Prefilling { done: true, .. } | Leg::Serving) =
-            (flight.reads_from, &flight.leg)
-        {
-            self.links.component.cancel(now, id);
-            self.settle_links(cx);
-            self.engines[index(from)].engine.release_kv(now, id);
-            self.settle(index(from), cx);
-        }
+        self.let_go(id, &flight, cx);
         self.ended += 1;
         self.last = now;
         // Tokens that are on their way to the client arrive before the connection ends.

@@ -3,6 +3,7 @@
 mod closed_forms;
 mod conservation;
 mod determinism;
+mod dynamics;
 mod golden;
 mod measured_table;
 mod properties;
