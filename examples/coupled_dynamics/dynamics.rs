@@ -22,18 +22,18 @@ fn request(id: u32, at_ms: u64, prompt_tokens: u32, output_tokens: u32) -> Reque
 }
 
 /// What a long prompt does to others.
-pub struct Interference {
+pub(crate) struct Interference {
     /// Median time between tokens of the decodes.
-    pub median_gap_ms: f64,
+    pub(crate) median_gap_ms: f64,
     /// Longest time between two tokens of any of them.
-    pub longest_gap_ms: f64,
+    pub(crate) longest_gap_ms: f64,
     /// Time to first token of the long prompt itself.
-    pub intruder_ttft_ms: f64,
+    pub(crate) intruder_ttft_ms: f64,
 }
 
 /// 32 sequences decode; after a second a prompt of 30,000 tokens joins them, computed in chunks of at
 /// most `budget` tokens a step.
-pub fn prefill_beside_decodes(budget: u32) -> Result<Interference, Error> {
+pub(crate) fn prefill_beside_decodes(budget: u32) -> Result<Interference, Error> {
     let resolved = deployment(|engine| engine.max_num_batched_tokens = Some(budget))?;
     let mut requests: Vec<Request> = (0..32).map(|id| request(id, 0, 200, 400)).collect();
     requests.push(request(32, 1000, 30_000, 1));
@@ -58,20 +58,20 @@ pub fn prefill_beside_decodes(budget: u32) -> Result<Interference, Error> {
 }
 
 /// What too little KV memory does.
-pub struct Overflow {
+pub(crate) struct Overflow {
     /// How often a request lost its blocks.
-    pub preemptions: u64,
+    pub(crate) preemptions: u64,
     /// Tokens that were computed again, as a share of all that had to be computed once.
-    pub recomputed_share: f64,
+    pub(crate) recomputed_share: f64,
     /// Median end-to-end latency, in seconds.
-    pub e2e_p50_s: f64,
+    pub(crate) e2e_p50_s: f64,
     /// Its 99th percentile.
-    pub e2e_p99_s: f64,
+    pub(crate) e2e_p99_s: f64,
 }
 
 /// 200 requests of about 300 tokens in and 600 out at 20 per second, in a pool of `blocks` KV blocks of
 /// 16 tokens.
-pub fn kv_overflow(blocks: u32) -> Result<Overflow, Error> {
+pub(crate) fn kv_overflow(blocks: u32) -> Result<Overflow, Error> {
     /// Counts the tokens of all steps.
     #[derive(Default)]
     struct Computed(u64);
@@ -107,21 +107,21 @@ pub fn kv_overflow(blocks: u32) -> Result<Overflow, Error> {
 }
 
 /// Ages of metrics to try; 0 shows the present.
-pub const REFRESH_INTERVALS_MS: [u64; 6] = [0, 10, 50, 200, 500, 1000];
+pub(crate) const REFRESH_INTERVALS_MS: [u64; 6] = [0, 10, 50, 200, 500, 1000];
 
 /// What old metrics do.
-pub struct Herding {
+pub(crate) struct Herding {
     /// Of 16 requests in a row, those that went to the same endpoint, at the most; the mean.
-    pub most_on_one: f64,
+    pub(crate) most_on_one: f64,
     /// Median time to first token.
-    pub ttft_p50_ms: f64,
+    pub(crate) ttft_p50_ms: f64,
     /// Its 99th percentile.
-    pub ttft_p99_ms: f64,
+    pub(crate) ttft_p99_ms: f64,
 }
 
 /// 3,000 requests of 1,000 tokens in and 100 out at 100 per second, before 8 endpoints; llm-d's queue
 /// and KV scorers, by metrics that are read every `interval_ms`.
-pub fn stale_metrics(interval_ms: u64) -> Result<Herding, Error> {
+pub(crate) fn stale_metrics(interval_ms: u64) -> Result<Herding, Error> {
     const ROW: usize = 16;
     let resolved = deployment(|_| ())?;
     let mut simulation = Simulation::new();

@@ -1,0 +1,392 @@
+//! Gateways, engines, the network and the links between them: nothing is lost, whatever happens.
+
+use foretoken::cluster::{PoolChange, Scraping};
+use foretoken::dataplane::admission::{LegacyAdmission, ProbabilisticAdmitter};
+use foretoken::dataplane::flow::{
+    BandConfig, Eviction, FlowConfig, FlowControl, SoftReflective, StaticLimit, fairness,
+};
+use foretoken::dataplane::pipeline::deciders::AlwaysDisaggregate;
+use foretoken::dataplane::pipeline::filters::RoleFilter;
+use foretoken::dataplane::pipeline::handlers::DisaggHandler;
+use foretoken::dataplane::pipeline::scorers::{
+    KvCacheUtilizationScorer, NoHitLruScorer, PrefixCacheScorer, QueueScorer,
+};
+use foretoken::dataplane::producer::{ApproximatePrefix, InFlightLoad, PrecisePrefix};
+use foretoken::dataplane::saturation::ConcurrencyDetector;
+use foretoken::dataplane::transfer::LinkConfig;
+use foretoken::dataplane::{Admission, GatewayPolicies, Pipeline};
+use foretoken::metrics::{Outcome, Recording, RequestRecord};
+use foretoken::prelude::*;
+use foretoken::workload::{ContentId, FinishReason, RejectReason, Replay, Segment};
+use proptest::prelude::*;
+
+use crate::support::{affine, host, load, replay, simulation, synchronous};
+
+const fn ms(millis: u64) -> SimDuration {
+    SimDuration::from_millis(millis)
+}
+
+fn at(millis: u64) -> SimTime {
+    SimTime::ZERO + ms(millis)
+}
+
+fn record(simulation: Simulation) -> Recording {
+    let (recorder, end) = simulation.run_with(Recorder::new()).expect("valid");
+    recorder.finish(end.at)
+}
+
+fn role(role: &str) -> Instance {
+    Instance::new(synchronous()).label("llm-d.ai/role", role)
+}
+
+/// Prefill on one endpoint, decode on another, always.
+fn split() -> Pipeline {
+    Pipeline::starting_with("decode")
+        .filter(RoleFilter::Decode)
+        .scorer(1.0, QueueScorer)
+        .and_profile("prefill")
+        .filter(RoleFilter::Prefill)
+        .scorer(1.0, QueueScorer)
+        .handler(DisaggHandler::decode_first(AlwaysDisaggregate))
+}
+
+/// One prefill and one decode endpoint whose blocks of 16 tokens are a megabyte, linked at a
+/// gigabyte a second.
+fn pair(requests: Replay) -> Simulation {
+    let mut wiring = Wiring::default();
+    wiring.network_delay = ms(3);
+    wiring.links = LinkConfig {
+        latency: ms(1),
+        bytes_per_s: 1e9,
+    };
+    Simulation::new()
+        .instance(role("prefill").block_bytes(1_000_000))
+        .instance(role("decode").block_bytes(1_000_000))
+        .latency(Affine::new(ms(10)))
+        .requests(requests)
+        .router(split())
+        .wiring(wiring)
+}
+
+#[test]
+fn a_lone_disaggregated_request_takes_the_sum_of_its_parts() {
+    let recording = record(pair(replay([(0, 64, 3)])));
+    let [one] = recording.records() else {
+        panic!("one request arrived")
+    };
+    // Gateway to decode to prefill 6 ms; a step 10; the answer back 3; 1 + 4 on the link; an engine that
+    // waits plans an empty step each millisecond, and what one notes the next one uses: 1; a step 10;
+    // the token back 3.
+    let transfer = one.transfer.expect("blocks were moved");
+    assert_eq!((transfer.bytes, transfer.took), (4_000_000, ms(5)));
+    assert_eq!(one.ttft, Some(ms(6 + 10 + 3 + 5 + 1 + 10 + 3)));
+    assert_eq!(one.e2e, Some(ms(6 + 10 + 3 + 5 + 1 + 10 + 3 + 20)));
+    assert_eq!(
+        (one.endpoint, one.prefill_endpoint, one.output_tokens),
+        (Some(1), Some(0), 3)
+    );
+}
+
+#[test]
+fn blocks_that_the_answering_endpoint_has_are_not_moved_again() {
+    let question = |id: u32, at: u64| {
+        let shared = Segment::new(ContentId::new(0), 64);
+        let own = Segment::new(ContentId::new(10 + u64::from(id)), 32);
+        let prompt = Prompt::new([shared, own]).expect("96 tokens");
+        Request::new(RequestId::new(id), SimTime::from_nanos(at), prompt, 2)
+    };
+    let requests = vec![question(0, 0), question(1, 1_000_000_000)];
+    let recording = record(pair(Replay::new(requests).expect("in order")));
+    let moved = recording.records().iter().map(|r| r.transfer);
+    let bytes: Vec<u64> = moved.map(|t| t.expect("both moved").bytes).collect();
+    assert_eq!(bytes, [6_000_000, 2_000_000]);
+}
+
+#[test]
+fn the_network_takes_its_time_both_ways() {
+    let lone = |delay| {
+        let mut wiring = Wiring::default();
+        wiring.network_delay = delay;
+        let recording = record(
+            Simulation::new()
+                .engines(1, synchronous())
+                .latency(Affine::new(ms(10)))
+                .requests(replay([(0, 64, 3)]))
+                .wiring(wiring),
+        );
+        recording.records()[0].clone()
+    };
+    let (near, far) = (lone(SimDuration::ZERO), lone(ms(4)));
+    let plus = |span: Option<SimDuration>| span.map(|span| span + ms(8));
+    assert_eq!(far.ttft, plus(near.ttft));
+    assert_eq!(far.e2e, plus(near.e2e));
+    assert_eq!(far.queue, near.queue.map(|span| span + ms(4)));
+}
+
+#[test]
+fn an_endpoint_that_leaves_takes_its_requests_along_and_serves_again_when_it_returns() {
+    let mut wiring = Wiring::default();
+    for (time, up) in [(2000, false), (4000, true)] {
+        let at = at(time);
+        wiring.changes.push(PoolChange { at, engine: 1, up });
+    }
+    let recording = record(simulation(20.0, 200).wiring(wiring));
+    let on = |record: &&RequestRecord| record.endpoint == Some(1);
+    let lost = Outcome::Finished(FinishReason::EndpointLost);
+    let records = recording.records();
+    for record in records.iter().filter(on) {
+        let away = (at(2000)..at(4000)).contains(&record.arrival);
+        assert!(!away, "{} was sent to an endpoint that is away", record.id);
+    }
+    let ended: Vec<_> = records.iter().filter(|r| r.outcome == lost).collect();
+    assert!(!ended.is_empty());
+    for record in ended {
+        assert_eq!(record.endpoint, Some(1));
+        assert!(record.end().is_some_and(|end| end >= at(2000)));
+        assert!(record.arrival < at(2000));
+    }
+    assert!(records.iter().filter(on).any(|r| r.arrival > at(4000)));
+}
+
+#[test]
+fn an_empty_pool_refuses_what_arrives() {
+    let mut wiring = Wiring::default();
+    for engine in [0, 1] {
+        let (at, up) = (at(2000), false);
+        wiring.changes.push(PoolChange { at, engine, up });
+    }
+    let recording = record(simulation(20.0, 100).wiring(wiring));
+    for record in recording.records() {
+        let refused = record.outcome == Outcome::Rejected(RejectReason::NoEndpoint);
+        assert_eq!(refused, record.arrival >= at(2000), "{}", record.id);
+    }
+}
+
+/// A pool of one that lets four requests in at a time, with bands 10 and -10.
+fn gated(eviction: Option<Eviction>) -> Admission {
+    let mut config = FlowConfig::default()
+        .with_band(
+            10,
+            BandConfig::default().with_fairness(fairness::RoundRobin::default),
+        )
+        .with_band(-10, BandConfig::default());
+    config.eviction = eviction;
+    let mut detector = ConcurrencyDetector::default();
+    detector.max_requests = 4.0.try_into().expect("positive");
+    Admission::Flow(Box::new(FlowControl::new(
+        config,
+        detector,
+        StaticLimit::default(),
+    )))
+}
+
+/// Eight long sheddable requests at once, then two short critical ones.
+fn contested() -> Replay {
+    let requests = (0..10).map(|id| {
+        let urgent = id >= 8;
+        let text = Segment::new(ContentId::new(id.into()), 64);
+        let prompt = Prompt::new([text]).expect("64 tokens");
+        let (arrival, output) = if urgent { (at(1000), 5) } else { (at(0), 500) };
+        let mut request = Request::new(RequestId::new(id), arrival, prompt, output);
+        request.objective = ObjectivePriority::new(if urgent { 10 } else { -10 });
+        request
+    });
+    Replay::new(requests.collect()).expect("in order")
+}
+
+fn lone_engine(eviction: Option<Eviction>) -> Recording {
+    record(
+        Simulation::new()
+            .engines(1, synchronous())
+            .latency(Affine::new(ms(10)))
+            .producer(InFlightLoad::default())
+            .admission(gated(eviction))
+            .requests(contested()),
+    )
+}
+
+#[test]
+fn requests_wait_in_the_gateway_while_the_pool_is_full() {
+    let recording = lone_engine(None);
+    let waits: Vec<u64> = recording
+        .records()
+        .iter()
+        .map(|r| r.gateway.expect("all were dispatched").as_nanos() / 1_000_000)
+        .collect();
+    // The first four go at once; the critical ones go when those end, after 500 steps, before the
+    // four that were there before them.
+    assert_eq!(waits[..4], [0; 4]);
+    assert!(waits[8] > 3900 && waits[9] > 3900 && waits[9] < 4200);
+    assert!(waits[4..8].iter().all(|&wait| wait >= 5000));
+}
+
+#[test]
+fn eviction_makes_room_for_more_important_requests() {
+    let recording = lone_engine(Some(Eviction::after_live_counters()));
+    let evicted = Outcome::Finished(FinishReason::Evicted);
+    let records = recording.records();
+    let victims: Vec<u32> = records
+        .iter()
+        .filter(|record| record.outcome == evicted)
+        .map(|record| record.id.get())
+        .collect();
+    // The newest first.
+    assert!(victims.contains(&3), "{victims:?}");
+    assert!(victims.iter().all(|&id| id < 8));
+    for urgent in &records[8..] {
+        assert!(urgent.outcome.is_complete());
+        assert!(urgent.ttft.is_some_and(|ttft| ttft < ms(200)), "{urgent:?}");
+    }
+}
+
+/// Everything that may differ between clusters.
+#[derive(Debug, Clone)]
+struct Shape {
+    seed: u64,
+    rate: f64,
+    gateways: usize,
+    scrape_ms: u64,
+    delay_us: u64,
+    decision_us: u64,
+    flow: bool,
+    disaggregated: bool,
+    precise: bool,
+    shed: bool,
+    outage: Option<(usize, u64, u64)>,
+    horizon_ms: Option<u64>,
+}
+
+fn shape() -> impl Strategy<Value = Shape> {
+    let outage = proptest::option::of((0_usize..4, 0_u64..4000, 0_u64..4000));
+    let switches = any::<[bool; 4]>();
+    let spans = (0_u64..300, 0_u64..3000, 0_u64..3000);
+    let horizon = proptest::option::of(500_u64..6000);
+    (
+        0_u64..1000,
+        5.0..80.0,
+        1_usize..4,
+        spans,
+        switches,
+        outage,
+        horizon,
+    )
+        .prop_map(
+            |(seed, rate, gateways, spans, switches, outage, horizon_ms)| Shape {
+                seed,
+                rate,
+                gateways,
+                scrape_ms: spans.0,
+                delay_us: spans.1,
+                decision_us: spans.2,
+                flow: switches[0],
+                disaggregated: switches[1],
+                precise: switches[2],
+                shed: switches[3],
+                outage,
+                horizon_ms,
+            },
+        )
+}
+
+impl Shape {
+    fn policies(&self) -> GatewayPolicies {
+        let mut policies = GatewayPolicies::default();
+        policies
+            .producers
+            .push(Box::new(ApproximatePrefix::default()));
+        if self.precise {
+            policies.producers.push(Box::new(PrecisePrefix::default()));
+        }
+        policies.producers.push(Box::new(InFlightLoad::default()));
+        policies.decision_time = SimDuration::from_micros(self.decision_us);
+        policies.admission = if self.flow {
+            let mut config = FlowConfig::default();
+            config.eviction = self.shed.then(Eviction::after_live_counters);
+            config.request_ttl = Some(ms(2500));
+            let mut detector = ConcurrencyDetector::default();
+            detector.max_requests = 6.0.try_into().expect("positive");
+            let usage = SoftReflective::default();
+            Admission::Flow(Box::new(FlowControl::new(config, detector, usage)))
+        } else {
+            Admission::Legacy(LegacyAdmission::default())
+        };
+        if self.shed {
+            policies
+                .admitters
+                .push(Box::new(ProbabilisticAdmitter::default()));
+        }
+        let router = if self.disaggregated {
+            split()
+        } else {
+            Pipeline::new()
+                .scorer(2.0, QueueScorer)
+                .scorer(2.0, KvCacheUtilizationScorer)
+                .scorer(3.0, PrefixCacheScorer::default())
+                .scorer(1.0, NoHitLruScorer::default())
+        };
+        policies.router = Some(Box::new(router));
+        policies
+    }
+
+    fn simulation(&self) -> Simulation {
+        let mut wiring = Wiring::default();
+        if self.scrape_ms > 0 {
+            let mut scraping = Scraping::every(ms(self.scrape_ms));
+            scraping.jitter = ms(self.scrape_ms / 7);
+            scraping.delay_jitter = ms(self.scrape_ms / 3);
+            wiring.freshness = Freshness::Scraped(scraping);
+        }
+        wiring.network_delay = SimDuration::from_micros(self.delay_us);
+        if let Some((engine, from, long)) = self.outage {
+            for (time, up) in [(from, false), (from + long, true)] {
+                let at = at(time);
+                wiring.changes.push(PoolChange { at, engine, up });
+            }
+        }
+        let classes = [SloClass::Critical, SloClass::Sheddable];
+        let mix = (1..).zip(classes).map(|(flow, class)| {
+            let mut part = load(self.rate / 2.0, 60);
+            part.system_prompt_tokens = 200;
+            part.client.class = class;
+            part.client.flow = flow;
+            WorkloadSpec::from(part)
+        });
+        let mut simulation = Simulation::new()
+            .latency(affine(1))
+            .workload(WorkloadSpec::Mix(mix.collect()))
+            .gateways((0..self.gateways).map(|_| self.policies()))
+            .wiring(wiring)
+            .seed(self.seed);
+        for engine in 0..4 {
+            let mut config = EngineConfig::default();
+            config.host = host(1);
+            let kind = if engine % 2 == 0 { "prefill" } else { "decode" };
+            let role = if self.disaggregated { kind } else { "both" };
+            simulation = simulation.instance(Instance::new(config).label("llm-d.ai/role", role));
+        }
+        match self.horizon_ms {
+            Some(horizon) => simulation.horizon(at(horizon)),
+            None => simulation,
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    /// The run itself checks the conservation of requests, in the world and in the report, that no KV
+    /// block leaks and that nothing is left undone.
+    #[test]
+    fn whatever_a_cluster_is_like_no_request_is_lost_and_the_same_seed_gives_the_same_run(
+        shape in shape()
+    ) {
+        let first = record(shape.simulation());
+        let report = Report::new(&first, shape.seed, 0);
+        let counts = &report.overall.counts;
+        prop_assert!(counts.arrived <= 120);
+        if shape.horizon_ms.is_none() {
+            prop_assert_eq!((counts.arrived, counts.in_flight), (120, 0));
+        }
+        prop_assert_eq!(first.fingerprint(), record(shape.simulation()).fingerprint());
+    }
+}
