@@ -173,24 +173,28 @@ impl Value {
     }
 
     /// Its entries; nothing counts as an empty mapping.
-    pub(super) fn fields(self) -> Result<Fields, ConfigError> {
-        let entries = match self.node {
-            Node::Null => Vec::new(),
-            Node::Map(ref entries) => entries.clone(),
+    pub(super) fn entries(&self) -> Result<BTreeMap<String, Self>, ConfigError> {
+        let entries = match &self.node {
+            Node::Null => &[][..],
+            Node::Map(entries) => entries,
             _ => return Err(self.expected("a mapping")),
         };
         let dot = if self.path.is_empty() { "" } else { "." };
-        let mut left = BTreeMap::new();
-        for (key, node) in entries {
+        let entry = |(key, node): &(Spanned<String>, Spanned<Node>)| {
             let value = Self {
                 line: key.referenced.line(),
                 path: format!("{}{dot}{}", self.path, key.value),
-                node: node.value,
+                node: node.value.clone(),
             };
-            left.insert(key.value, value);
-        }
+            (key.value.clone(), value)
+        };
+        Ok(entries.iter().map(entry).collect())
+    }
+
+    /// The same, to be taken one by one.
+    pub(super) fn fields(self) -> Result<Fields, ConfigError> {
         Ok(Fields {
-            left,
+            left: self.entries()?,
             asked: Vec::new(),
             line: self.line,
             path: self.path,

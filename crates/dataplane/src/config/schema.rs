@@ -2,7 +2,7 @@
 
 use foretoken_des_kernel::SimDuration;
 
-use super::document::{ConfigError, Fields, Value};
+use super::document::{ConfigError, Value};
 
 /// Versions that are read: the current one, the deprecated one and the one of newer guides.
 const API_VERSIONS: [&str; 3] = [
@@ -19,6 +19,8 @@ pub(super) struct Document {
     /// `None` where the file has no such key: then one profile of everything is meant.
     pub(super) profiles: Option<Vec<ProfileEntry>>,
     pub(super) flow: FlowEntry,
+    /// Instances that are named where nothing comes of it here.
+    pub(super) others: Vec<Reference>,
     /// Remarks on what is accepted and has no effect, or is deprecated.
     pub(super) warnings: Vec<String>,
 }
@@ -55,7 +57,7 @@ pub(super) struct Reference {
 }
 
 impl Reference {
-    fn read(value: &Value) -> Result<Self, ConfigError> {
+    pub(super) fn read(value: &Value) -> Result<Self, ConfigError> {
         Ok(Self {
             name: value.text()?,
             place: value.clone(),
@@ -120,10 +122,14 @@ impl Document {
             ));
             flow.saturation_detector.get_or_insert(old);
         }
-        data_layer(root.take("dataLayer"))?;
-        request_handler(root.take("requestHandler"))?;
+        let mut others = data_layer(root.take("dataLayer"))?;
+        others.extend(request_handler(root.take("requestHandler"))?);
         if let Some(parser) = root.take("parser") {
-            reference(parser)?;
+            let line = parser.line();
+            others.push(reference(parser)?);
+            warnings.push(format!(
+                "line {line}: parser is deprecated here: it belongs into requestHandler.parsers"
+            ));
         }
         root.ignore("metadata");
         root.finish()?;
@@ -132,6 +138,7 @@ impl Document {
             plugins,
             profiles,
             flow,
+            others,
             warnings,
         })
     }
@@ -139,7 +146,7 @@ impl Document {
 
 fn list<T>(
     value: Option<Value>,
-    read: impl Fn(Value) -> Result<T, ConfigError>,
+    read: impl FnMut(Value) -> Result<T, ConfigError>,
 ) -> Result<Vec<T>, ConfigError> {
     let items = value.map_or(Ok(Vec::new()), Value::items)?;
     items.into_iter().map(read).collect()
@@ -261,35 +268,50 @@ fn band(value: Value) -> Result<BandEntry, ConfigError> {
     Ok(entry)
 }
 
-/// Where data come from: a simulation has its own sources, so only the form is checked.
-fn data_layer(value: Option<Value>) -> Result<(), ConfigError> {
-    let Some(value) = value else { return Ok(()) };
+/// Where data come from: a simulation has its own sources, so only the form and the names are checked.
+fn data_layer(value: Option<Value>) -> Result<Vec<Reference>, ConfigError> {
+    let Some(value) = value else {
+        return Ok(Vec::new());
+    };
     let mut fields = value.fields()?;
+    let mut named = Vec::new();
     fields.maybe("injectDefaults", Value::bool)?;
     list(fields.take("sources"), |source| {
         let mut fields = source.fields()?;
-        Reference::read(&fields.need("pluginRef")?)?;
-        list(fields.take("extractors"), reference)?;
+        named.push(Reference::read(&fields.need("pluginRef")?)?);
+        named.extend(list(fields.take("extractors"), reference)?);
         fields.finish()
     })?;
-    ignore_references(&mut fields, &["discovery", "peerDiscovery"])?;
-    fields.maybe("crossReplicaSyncerPluginRef", Value::text)?;
-    fields.maybe("crossReplicaSyncInterval", Value::duration)?;
-    fields.finish()
-}
-
-fn request_handler(value: Option<Value>) -> Result<(), ConfigError> {
-    let Some(value) = value else { return Ok(()) };
-    let mut fields = value.fields()?;
-    list(fields.take("parsers"), reference)?;
-    fields.finish()
-}
-
-fn ignore_references(fields: &mut Fields, keys: &[&'static str]) -> Result<(), ConfigError> {
-    for key in keys {
-        if let Some(value) = fields.take(key) {
-            reference(value)?;
-        }
+    for key in ["discovery", "peerDiscovery"] {
+        named.extend(fields.take(key).map(reference).transpose()?);
     }
-    Ok(())
+    named.extend(fields.maybe("crossReplicaSyncerPluginRef", Reference::read)?);
+    fields.maybe("crossReplicaSyncInterval", Value::duration)?;
+    fields.finish()?;
+    Ok(named)
+}
+
+fn request_handler(value: Option<Value>) -> Result<Vec<Reference>, ConfigError> {
+    let Some(value) = value else {
+        return Ok(Vec::new());
+    };
+    let mut fields = value.fields()?;
+    let parsers = list(fields.take("parsers"), reference)?;
+    fields.finish()?;
+    Ok(parsers)
+}
+
+impl FlowEntry {
+    /// Whether it says anything that needs flow control.
+    pub(super) const fn says_more_than_detector(&self) -> bool {
+        self.max_bytes.is_some()
+            || self.max_requests.is_some()
+            || self.request_ttl.is_some()
+            || self.no_endpoint_ttl.is_some()
+            || self.default_band.is_some()
+            || self.default_negative_band.is_some()
+            || !self.bands.is_empty()
+            || self.usage_limit.is_some()
+            || self.eviction
+    }
 }

@@ -1,0 +1,175 @@
+//! Parameters of pickers, profile handlers and deciders.
+
+use std::sync::Arc;
+
+use super::document::{ConfigError, Fields, Value};
+use super::options::BuildOptions;
+use super::reading::{Named, Reading, Roles, only};
+use super::role::{Handler, Order, Role};
+use super::schema::Reference;
+use super::scorers::ignore_prefix_plugin;
+use crate::pipeline::Picker;
+use crate::pipeline::deciders::PrefixBasedDecider;
+use crate::pipeline::handlers::HeaderProfileHandler;
+use crate::pipeline::pickers::{MaxScorePicker, RandomPicker, WeightedRandomPicker};
+use crate::signals::APPROXIMATE_PREFIX;
+
+fn picks(reading: &mut Reading<'_>) -> Result<i64, ConfigError> {
+    reading.i64("maxNumOfEndpoints", 1)
+}
+
+pub(super) fn max_score(reading: &mut Reading<'_>) -> Roles {
+    let picks = picks(reading)?;
+    let make = move |options: &BuildOptions| {
+        Box::new(MaxScorePicker::new(picks, options.ties)) as Box<dyn Picker>
+    };
+    only(Role::Picker(Arc::new(make)))
+}
+
+pub(super) fn random(reading: &mut Reading<'_>) -> Roles {
+    let max_endpoints = picks(reading)?;
+    only(Role::picker(RandomPicker { max_endpoints }))
+}
+
+pub(super) fn weighted_random(reading: &mut Reading<'_>) -> Roles {
+    only(Role::picker(WeightedRandomPicker::new(picks(reading)?)))
+}
+
+pub(super) fn prefix_based(reading: &mut Reading<'_>) -> Roles {
+    ignore_prefix_plugin(reading);
+    // It reads the approximate producer, whatever feeds the scorers.
+    reading.need(APPROXIMATE_PREFIX);
+    let decider = PrefixBasedDecider {
+        non_cached_tokens: reading.fields.or("nonCachedTokens", 0, Value::unsigned)?,
+        prompt_tokens: reading.fields.or("promptTokens", 0, Value::unsigned)?,
+    };
+    only(Role::decider(decider))
+}
+
+pub(super) fn data_parallel(reading: &mut Reading<'_>) -> Roles {
+    reading
+        .fields
+        .maybe("primaryPort", Value::unsigned::<u16>)?;
+    only(Role::Handler(Handler::Single))
+}
+
+pub(super) fn header(reading: &mut Reading<'_>) -> Roles {
+    let default = HeaderProfileHandler::default();
+    let header = reading.text("headerName", &default.header)?;
+    let profile = name(&mut reading.fields, "defaultProfile")?;
+    let handler = HeaderProfileHandler {
+        header: header.into(),
+        default_profile: profile.as_ref().map_or(default.default_profile, |profile| {
+            profile.name.as_str().into()
+        }),
+    };
+    reading
+        .notes
+        .named
+        .extend(profile.map(|p| (Named::Profile, p)));
+    only(Role::Handler(Handler::Header(handler)))
+}
+
+fn name(fields: &mut Fields, key: &'static str) -> Result<Option<Reference>, ConfigError> {
+    fields.maybe(key, Reference::read)
+}
+
+/// The first of several spellings, the current one first.
+fn first(names: impl IntoIterator<Item = Option<Reference>>) -> Option<Reference> {
+    names.into_iter().flatten().next()
+}
+
+#[derive(Clone, Copy)]
+enum StageOrder {
+    DecodeFirst,
+    PrefillFirst,
+}
+
+pub(super) fn disagg(reading: &mut Reading<'_>) -> Roles {
+    let orders = [
+        ("decode-first", StageOrder::DecodeFirst),
+        ("prefill-first", StageOrder::PrefillFirst),
+    ];
+    let order = reading.choice("stageOrder", StageOrder::DecodeFirst, &orders)?;
+    let section = |fields: &mut Fields, key| fields.take(key).unwrap_or_else(|| fields.here());
+    let mut profiles = section(&mut reading.fields, "profiles").fields()?;
+    let mut deciders = section(&mut reading.fields, "deciders").fields()?;
+    let flat = &mut reading.fields;
+    let decode = first([name(&mut profiles, "decode")?, name(flat, "decodeProfile")?]);
+    let prefill = first([
+        name(&mut profiles, "prefill")?,
+        name(flat, "prefillProfile")?,
+    ]);
+    let encode = first([name(&mut profiles, "encode")?, name(flat, "encodeProfile")?]);
+    let decider = first([
+        name(&mut deciders, "prefill")?,
+        name(flat, "prefillDeciderPluginName")?,
+        name(flat, "deciderPluginName")?,
+    ]);
+    let encode_decider = first([
+        name(&mut deciders, "encode")?,
+        name(flat, "encodeDeciderPluginName")?,
+    ]);
+    profiles.finish()?;
+    deciders.finish()?;
+    if let Some(encode) = encode.as_ref().or(encode_decider.as_ref()) {
+        let text = "the encode stage is never run: simulated requests have no media";
+        reading.warn(&encode.place, text);
+    }
+    if let Some(decider) = encode_decider {
+        reading.notes.named.push((Named::Decider, decider));
+    }
+    let order = match (order, decider) {
+        (StageOrder::DecodeFirst, decider) => Order::DecodeFirst(known(reading, decider)),
+        (StageOrder::PrefillFirst, None) => Order::PrefillFirst,
+        (StageOrder::PrefillFirst, Some(decider)) => {
+            return Err(decider
+                .place
+                .error("no decider about prefill is allowed with stageOrder prefill-first"));
+        }
+    };
+    only(stages(reading, decode, prefill, order))
+}
+
+pub(super) fn prefill_decode(reading: &mut Reading<'_>) -> Roles {
+    ignore_prefix_plugin(reading);
+    let decode = name(&mut reading.fields, "decodeProfile")?;
+    let prefill = name(&mut reading.fields, "prefillProfile")?;
+    let key = "deciderPluginName";
+    let decider = name(&mut reading.fields, key)?.unwrap_or_else(|| Reference {
+        name: "prefix-based-pd-decider".to_owned(),
+        place: reading.fields.here(),
+    });
+    reading
+        .fields
+        .maybe("primaryPort", Value::unsigned::<u16>)?;
+    let order = Order::DecodeFirst(known(reading, Some(decider)));
+    only(stages(reading, decode, prefill, order))
+}
+
+/// Notes that a decider is named.
+fn known(reading: &mut Reading<'_>, decider: Option<Reference>) -> Option<String> {
+    let decider = decider?;
+    let name = decider.name.clone();
+    reading.notes.named.push((Named::Decider, decider));
+    Some(name)
+}
+
+fn stages(
+    reading: &mut Reading<'_>,
+    decode: Option<Reference>,
+    prefill: Option<Reference>,
+    order: Order,
+) -> Role {
+    let mut profile = |reference: Option<Reference>, usual: &str| {
+        let name = reference.as_ref().map_or(usual, |r| &r.name).to_owned();
+        let reference = reference.map(|reference| (Named::Profile, reference));
+        reading.notes.named.extend(reference);
+        name
+    };
+    Role::Handler(Handler::Disagg {
+        decode: profile(decode, "decode"),
+        prefill: profile(prefill, "prefill"),
+        order,
+    })
+}

@@ -1,0 +1,25 @@
+//! The configurations that come with the crate.
+
+/// What llm-d does without a file.
+pub(super) const BUILTIN_DEFAULT: &str = include_str!("../../configs/builtin-default.yaml");
+
+/// A table of files.
+macro_rules! files {
+    ($($name:literal)+) => {
+        &[$(($name, include_str!(concat!("../../configs/", $name, ".yaml"))),)+]
+    };
+}
+
+/// Configurations like those that llm-d ships or that its users share, by name. The comment at the top
+/// of each says where it comes from.
+///
+/// ```
+/// use foretoken_dataplane::config::{RouterConfig, shipped};
+///
+/// for (name, yaml) in shipped() {
+///     assert!(RouterConfig::from_yaml(yaml).is_ok(), "{name}");
+/// }
+/// ```
+pub const fn shipped() -> &'static [(&'static str, &'static str)] {
+    files!("builtin-default")
+}
