@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use foretoken_dataplane::config::{BuildOptions, RouterConfig};
 use foretoken_dataplane::pipeline::pickers::Ties;
@@ -155,26 +154,20 @@ impl GatewaySpec {
             "refresh-metrics-interval-ms",
             self.refresh_metrics_interval_ms,
         )?;
-        let objectives = self
-            .objectives
-            .iter()
-            .map(|(name, &priority)| (name.clone(), ObjectivePriority::new(priority)))
-            .collect();
         let ties = match self.tie_break {
             TieBreak::Random => Ties::Random,
             TieBreak::First => Ties::First,
         };
-        let predictor = self.predictor(deployments, streams)?;
-        let options = BuildOptions::default()
+        let mut options = BuildOptions::default()
             .ties(ties)
-            .objectives(objectives)
             .decision_time(decision_time)
             .refresh_interval(refresh)
-            .predictor(predictor);
+            .predictor(self.predictor(deployments, streams)?);
+        for (name, &priority) in &self.objectives {
+            options = options.objective(name, ObjectivePriority::new(priority));
+        }
         let gateways = (0..self.replicas).map(|_| config.build(&options));
-        Ok(simulation
-            .gateways(gateways)
-            .wiring(self.wiring(refresh)?))
+        Ok(simulation.gateways(gateways).wiring(self.wiring(refresh)?))
     }
 
     /// The router's configuration, read and checked.
@@ -246,7 +239,7 @@ impl GatewaySpec {
         &self,
         deployments: &[Resolved],
         streams: &RngStreams,
-    ) -> Result<Arc<dyn Fn() -> Box<dyn LatencyPredictor> + Send + Sync>, Error> {
+    ) -> Result<impl Fn() -> Box<dyn LatencyPredictor> + use<>, Error> {
         let sigma = self.prediction_noise;
         if !(0.0..=10.0).contains(&sigma) {
             let field = "gateway.prediction-noise";
@@ -262,15 +255,15 @@ impl GatewaySpec {
                 core::iter::repeat_n(engine, deployment.replicas as usize)
             })
             .collect();
-        let streams = streams.clone();
-        Ok(Arc::new(move || {
+        let streams = *streams;
+        Ok(move || -> Box<dyn LatencyPredictor> {
             let predictor = StepPredictor::new(engines.clone());
             Box::new(if sigma > 0.0 {
                 predictor.with_noise(sigma, streams.stream("prediction", 0))
             } else {
                 predictor
             })
-        }))
+        })
     }
 }
 

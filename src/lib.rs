@@ -17,7 +17,6 @@
 pub mod cluster;
 pub mod deployment;
 mod error;
-#[path = "gateway_stub.rs"]
 pub mod gateway;
 pub mod predictor;
 pub mod scenario;

@@ -21,14 +21,14 @@ fn request(id: u32, at_ms: u64, prompt_tokens: u32, output_tokens: u32) -> Reque
     Request::new(RequestId::new(id), at, prompt, output_tokens)
 }
 
-/// What a long prompt does to others.
+/// What a long prompt does to others, in milliseconds.
 pub(crate) struct Interference {
     /// Median time between tokens of the decodes.
-    pub(crate) median_gap_ms: f64,
+    pub(crate) median_gap: f64,
     /// Longest time between two tokens of any of them.
-    pub(crate) longest_gap_ms: f64,
+    pub(crate) longest_gap: f64,
     /// Time to first token of the long prompt itself.
-    pub(crate) intruder_ttft_ms: f64,
+    pub(crate) intruder_ttft: f64,
 }
 
 /// 32 sequences decode; after a second a prompt of 30,000 tokens joins them, computed in chunks of at
@@ -51,9 +51,9 @@ pub(crate) fn prefill_beside_decodes(budget: u32) -> Result<Interference, Error>
     gaps.sort_unstable();
     let ms = |gap: Option<&SimDuration>| gap.map_or(0.0, |gap| gap.as_millis_f64());
     Ok(Interference {
-        median_gap_ms: ms(gaps.get(gaps.len() / 2)),
-        longest_gap_ms: ms(gaps.last()),
-        intruder_ttft_ms: intruder.ttft.map_or(0.0, SimDuration::as_millis_f64),
+        median_gap: ms(gaps.get(gaps.len() / 2)),
+        longest_gap: ms(gaps.last()),
+        intruder_ttft: intruder.ttft.map_or(0.0, SimDuration::as_millis_f64),
     })
 }
 

@@ -13,7 +13,7 @@ fn main() -> Result<(), Error> {
         let seen = dynamics::prefill_beside_decodes(budget)?;
         println!(
             "  {budget:>12} {:>9.2} ms {:>10.2} ms {:>17.0} ms",
-            seen.median_gap_ms, seen.longest_gap_ms, seen.intruder_ttft_ms
+            seen.median_gap, seen.longest_gap, seen.intruder_ttft
         );
     }
 

@@ -162,6 +162,14 @@ fn an_empty_pool_refuses_what_arrives() {
     }
 }
 
+/// Full at so many requests an endpoint.
+fn at_most(max_requests: f64) -> ConcurrencyDetector {
+    ConcurrencyDetector {
+        max_requests: max_requests.try_into().expect("positive"),
+        ..ConcurrencyDetector::default()
+    }
+}
+
 /// A pool of one that lets four requests in at a time, with bands 10 and -10.
 fn gated(eviction: Option<Eviction>) -> Admission {
     let mut config = FlowConfig::default()
@@ -171,8 +179,7 @@ fn gated(eviction: Option<Eviction>) -> Admission {
         )
         .with_band(-10, BandConfig::default());
     config.eviction = eviction;
-    let mut detector = ConcurrencyDetector::default();
-    detector.max_requests = 4.0.try_into().expect("positive");
+    let detector = at_most(4.0);
     Admission::Flow(Box::new(FlowControl::new(
         config,
         detector,
@@ -241,6 +248,7 @@ fn eviction_makes_room_for_more_important_requests() {
 
 /// Everything that may differ between clusters.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 struct Shape {
     seed: u64,
     rate: f64,
@@ -303,8 +311,7 @@ impl Shape {
             let mut config = FlowConfig::default();
             config.eviction = self.shed.then(Eviction::after_live_counters);
             config.request_ttl = Some(ms(2500));
-            let mut detector = ConcurrencyDetector::default();
-            detector.max_requests = 6.0.try_into().expect("positive");
+            let detector = at_most(6.0);
             let usage = SoftReflective::default();
             Admission::Flow(Box::new(FlowControl::new(config, detector, usage)))
         } else {
@@ -358,8 +365,10 @@ impl Shape {
             .wiring(wiring)
             .seed(self.seed);
         for engine in 0..4 {
-            let mut config = EngineConfig::default();
-            config.host = host(1);
+            let config = EngineConfig {
+                host: host(1),
+                ..EngineConfig::default()
+            };
             let kind = if engine % 2 == 0 { "prefill" } else { "decode" };
             let role = if self.disaggregated { kind } else { "both" };
             simulation = simulation.instance(Instance::new(config).label("llm-d.ai/role", role));

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::Args;
+use foretoken::dataplane::config::shipped;
 use serde::Serialize;
 
 use crate::commands::Extras;
@@ -24,6 +25,7 @@ pub(crate) struct Arguments {
 struct Names {
     gpus: Vec<String>,
     models: Vec<String>,
+    router_configs: Vec<String>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -45,9 +47,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             .filter(chosen)
             .map(str::to_owned)
             .collect(),
+        router_configs: shipped()
+            .iter()
+            .map(|(name, _)| *name)
+            .filter(chosen)
+            .map(str::to_owned)
+            .collect(),
     };
     let mut text = String::new();
-    for (title, names) in [("Accelerators", &names.gpus), ("Models", &names.models)] {
+    for (title, names) in [
+        ("Accelerators", &names.gpus),
+        ("Models", &names.models),
+        ("Router configurations", &names.router_configs),
+    ] {
         let _ = writeln!(text, "{title}");
         for name in names {
             let _ = writeln!(text, "  {name}");

@@ -9,6 +9,7 @@ use foretoken::workload::{LengthSpec, Synthetic, WorkloadSpec};
 
 use crate::commands::Extras;
 use crate::commands::deployment::DeploymentFlags;
+use crate::commands::gateway::{GatewayFlags, relative_to};
 use crate::failure::{Failure, from_json, read, write};
 use crate::output::JsonOutput;
 
@@ -25,6 +26,8 @@ pub(crate) struct Arguments {
     deployment: DeploymentFlags,
     #[command(flatten)]
     workload: WorkloadFlags,
+    #[command(flatten)]
+    gateway: GatewayFlags,
     /// Names the experiment: every random draw follows from it [default: 0]
     #[arg(long)]
     seed: Option<u64>,
@@ -73,6 +76,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         None => source.into(),
     };
     let scenario = arguments.scenario(base)?;
+    if let Some(gateway) = &scenario.gateway {
+        for warning in gateway.config()?.warnings() {
+            eprintln!("warning: router configuration: {warning}");
+        }
+    }
     let (catalog, physics) = (arguments.extras.catalog()?, arguments.extras.physics()?);
     let mut recorder = Recorder::new();
     if arguments.gaps {
@@ -115,13 +123,16 @@ impl Arguments {
                 });
             }
         };
-        let mut scenario = Scenario::new(deployment, workload);
-        if let Some(base) = base {
-            scenario.seed = base.seed;
-            scenario.replication = base.replication;
-            scenario.horizon_s = base.horizon_s;
-            scenario.slos = base.slos;
-        }
+        // What no flag speaks of stays as the file has it.
+        let mut scenario = match base {
+            Some(base) => Scenario {
+                deployment,
+                workload,
+                ..base
+            },
+            None => Scenario::new(deployment, workload),
+        };
+        scenario.gateway = self.gateway.apply(scenario.gateway);
         scenario.seed = self.seed.unwrap_or(scenario.seed);
         scenario.replication = self.replication.unwrap_or(scenario.replication);
         scenario.horizon_s = self.horizon.or(scenario.horizon_s);
@@ -143,14 +154,19 @@ impl WorkloadFlags {
 /// Reads a scenario file: JSON by its ending, else YAML.
 fn scenario(path: &Path) -> Result<Scenario, Failure> {
     let text = read(path)?;
-    if path
+    let json = path
         .extension()
-        .is_some_and(|ending| ending.eq_ignore_ascii_case("json"))
-    {
-        return from_json(path, &text);
+        .is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
+    let mut scenario: Scenario = if json {
+        from_json(path, &text)?
+    } else {
+        serde_saphyr::from_str(&text).map_err(|error| Failure::Malformed {
+            path: path.into(),
+            problem: error.to_string(),
+        })?
+    };
+    if let Some(gateway) = &mut scenario.gateway {
+        relative_to(path, gateway);
     }
-    serde_saphyr::from_str(&text).map_err(|error| Failure::Malformed {
-        path: path.into(),
-        problem: error.to_string(),
-    })
+    Ok(scenario)
 }
