@@ -2,9 +2,9 @@
 
 #[path = "../../examples/coupled_dynamics/dynamics.rs"]
 #[expect(dead_code, reason = "the example prints more than is tested here")]
-mod dynamics;
+mod experiments;
 
-use dynamics::{kv_overflow, prefill_beside_decodes, stale_metrics};
+use experiments::{kv_overflow, prefill_beside_decodes, stale_metrics};
 
 #[test]
 fn a_large_prefill_slows_every_decode_in_its_batch() {
