@@ -14,24 +14,31 @@ impl Router for TwoChoices {
     }
 }
 
-fn run(router: impl Router + 'static) -> Result<Report, Error> {
-    let outputs = LengthSpec::lognormal(200.0, 400.0);
-    Simulation::new()
+fn run(name: &str, router: impl Router + 'static) -> Result<(), Error> {
+    let (prompts, outputs) = (
+        LengthSpec::uniform(200, 800),
+        LengthSpec::lognormal(200.0, 400.0),
+    );
+    let report = Simulation::new()
         .engines(4, EngineConfig::default())
         .latency(Affine::example())
-        .workload(Synthetic::poisson(
-            150.0,
-            3_000,
-            LengthSpec::uniform(200, 800),
-            outputs,
-        )?)
+        .workload(Synthetic::poisson(150.0, 3_000, prompts, outputs)?)
         .router(router)
         .seed(7)
-        .run()
+        .run()?;
+    let overall = report.overall;
+    for (measure, latency) in [("TTFT", overall.ttft_ms), ("E2E", overall.e2e_ms)] {
+        let latency = latency.expect("requests finish");
+        println!(
+            "{name:<12} {measure:>6} {:>9.1} {:>9.1}",
+            latency.p50, latency.p99
+        );
+    }
+    Ok(())
 }
 
 fn main() -> Result<(), Error> {
-    println!("random\n{}\n", run(Random)?);
-    println!("two choices\n{}", run(TwoChoices)?);
-    Ok(())
+    println!("{:<12} {:>6} {:>9} {:>9}", "router", "[ms]", "p50", "p99");
+    run("random", Random)?;
+    run("two choices", TwoChoices)
 }

@@ -10,5 +10,6 @@ mod measured_table;
 mod properties;
 mod public_api;
 mod scenario_files;
+mod studies;
 mod support;
 mod validation;
