@@ -1,0 +1,8 @@
+//! Router configurations: those that come with the crate, what is completed, and what is refused.
+
+mod becomes;
+mod behaviour;
+mod completion;
+mod refused;
+mod support;
+mod warned;
