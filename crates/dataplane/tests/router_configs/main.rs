@@ -2,7 +2,5 @@
 
 mod becomes;
 mod behaviour;
-mod completion;
-mod refused;
+
 mod support;
-mod warned;
