@@ -5,6 +5,7 @@ use core::fmt;
 use foretoken_des_kernel::SimDuration;
 
 use super::RouterConfig;
+use super::instance::Instance;
 use super::plan::{BandPlan, Plan};
 use super::role::{Handler, Order};
 use crate::flow::Limits;
@@ -12,7 +13,7 @@ use crate::flow::Limits;
 impl fmt::Display for RouterConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plan = &*self.0;
-        let name = |place: &usize| plan.instances[*place].name.as_str();
+        let name = |place: &usize| plan.instances[*place].to_string();
         for profile in &plan.profiles {
             write!(f, "profile {}: ", profile.name)?;
             for filter in &profile.filters {
@@ -62,6 +63,16 @@ impl fmt::Display for RouterConfig {
     }
 }
 
+impl fmt::Display for Instance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        if self.name == self.kind {
+            return Ok(());
+        }
+        write!(f, " ({})", self.kind)
+    }
+}
+
 fn stages(plan: &Plan, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match &plan.handler {
         Handler::Single => Ok(()),
@@ -78,7 +89,7 @@ fn stages(plan: &Plan, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             decode, prefill, ..
         } => match plan.decider {
             Some(decider) => {
-                let decider = &plan.instances[decider].name;
+                let decider = &plan.instances[decider];
                 writeln!(f, "stages: {decode}, then {prefill} if {decider}")
             }
             None => writeln!(f, "stages: {decode}"),

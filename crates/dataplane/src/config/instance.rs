@@ -115,10 +115,16 @@ impl Instances {
         self.all.iter().position(|instance| instance.name == name)
     }
 
-    /// The instance that is named, where there has to be one.
+    /// The instance that a file names, which has to be one that it lists.
     pub(super) fn resolve(&self, reference: &Reference) -> Result<usize, ConfigError> {
-        self.find(&reference.name).ok_or_else(|| {
-            let listed = self.all.iter().map(|instance| instance.name.as_str());
+        let found = self.find(&reference.name);
+        let listed = |&place: &usize| self.all[place].origin == Origin::Listed;
+        found.filter(listed).ok_or_else(|| {
+            let listed = self
+                .all
+                .iter()
+                .filter(|other| other.origin == Origin::Listed);
+            let listed = listed.map(|instance| instance.name.as_str());
             let similar = registry::similar(&reference.name, listed);
             let problem = format!("no plugin is named {}: {similar}", reference.name);
             reference.place.error(problem)
@@ -198,6 +204,9 @@ impl Instances {
             };
             roles = read(&mut reading)?;
             reading.fields.finish()?;
+        } else if kind == "passthrough-parser" {
+            // There, without a parser there are no tokens, hence no prefix matches.
+            warn("the simulated router knows the tokens of all prompts nevertheless".to_owned());
         } else {
             warn(format!("type {kind} is accepted and has no effect here"));
         }

@@ -164,7 +164,9 @@ impl Planner {
             if instance.picker().is_some() {
                 pickers.push(place);
             }
-            self.used.push(place);
+            if instance.filter().is_some() || instance.scorer().is_some() {
+                self.used.push(place);
+            }
         }
         let picker = match pickers.as_slice() {
             [picker] => *picker,
@@ -342,7 +344,8 @@ impl Planner {
         })
     }
 
-    /// The policy that is named, else the one that bears the name of the usual type.
+    /// The policy that is named, else the one that bears the name of the usual type. That one is always
+    /// there, so it may be named without being listed.
     fn policy(
         &mut self,
         reference: Option<&Reference>,
@@ -351,8 +354,10 @@ impl Planner {
         expected: &str,
     ) -> Result<usize, ConfigError> {
         let found = match reference {
-            Some(reference) => self.instances.resolve_as(reference, fits, expected)?,
-            None => self.instances.usual(usual, fits)?,
+            Some(reference) if reference.name != usual => {
+                self.instances.resolve_as(reference, fits, expected)?
+            }
+            _ => self.instances.usual(usual, fits)?,
         };
         self.used.push(found);
         Ok(found)

@@ -21,5 +21,33 @@ macro_rules! files {
 /// }
 /// ```
 pub const fn shipped() -> &'static [(&'static str, &'static str)] {
-    files!("builtin-default")
+    files!(
+        "affinity-with-cap"
+        "batch-eviction"
+        "batch-holdback"
+        "builtin-default"
+        "classic-mix"
+        "data-parallel"
+        "disaggregated"
+        "disaggregated-sample"
+        "disaggregated-uncached"
+        "flow-control"
+        "gpu-telemetry"
+        "multi-turn-coding"
+        "optimized-baseline"
+        "optimized-baseline-older"
+        "payload-agnostic"
+        "precise-prefix"
+        "precise-prefix-performance"
+        "precise-prefix-performance-later"
+        "precise-prefix-sample"
+        "predicted-latency"
+        "predicted-latency-guide"
+        "probabilistic"
+        "shed-by-probability"
+        "soft-reflective"
+        "three-classes"
+        "tiered-prefix-cache"
+        "wide-expert-parallelism"
+    )
 }

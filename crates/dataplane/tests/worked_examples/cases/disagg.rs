@@ -1,11 +1,12 @@
 //! W53 and W56: when a prompt is computed on another endpoint.
 
+use foretoken_dataplane::config::{BuildOptions, RouterConfig};
 use foretoken_dataplane::pipeline::Decider;
-use foretoken_dataplane::pipeline::deciders::{AlwaysDisaggregate, PrefixBasedDecider};
-use foretoken_dataplane::pipeline::filters::RoleFilter;
-use foretoken_dataplane::pipeline::handlers::DisaggHandler;
-use foretoken_dataplane::{EndpointId, Pipeline, Placement};
+use foretoken_dataplane::pipeline::deciders::PrefixBasedDecider;
+use foretoken_dataplane::{EndpointId, Placement};
+use foretoken_workload::RejectReason;
 
+use super::gateways::answer;
 use super::support::{Outcome, Scene, equal};
 
 worked_examples! {
@@ -34,19 +35,34 @@ fn w53() -> Outcome {
 }
 
 fn w56() -> Outcome {
-    let mut pipeline = Pipeline::starting_with("decode")
-        .filter(RoleFilter::Decode)
-        .and_profile("prefill")
-        .filter(RoleFilter::Prefill)
-        .handler(DisaggHandler::decode_first(AlwaysDisaggregate));
-    let mut placement = |roles: [&str; 2]| {
-        let mut scene = Scene::of(2).roles(&roles.map(Some));
-        scene.route(&mut pipeline)
+    let config = "
+apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins:
+- {type: disagg-profile-handler, parameters: {deciders: {prefill: always-disagg-pd-decider}}}
+- type: always-disagg-pd-decider
+- type: decode-filter
+- type: prefill-filter
+schedulingProfiles:
+- {name: decode, plugins: [{pluginRef: decode-filter}]}
+- {name: prefill, plugins: [{pluginRef: prefill-filter}]}
+";
+    let config = RouterConfig::from_yaml(config).map_err(|error| error.to_string())?;
+    let placement = |roles: [&str; 2]| {
+        let scene = Scene::of(2).roles(&roles.map(Some));
+        let policies = config.build(&BuildOptions::default());
+        answer(policies, &scene.endpoints, scene.request)
     };
     let (a, b) = (EndpointId::new(0), EndpointId::new(1));
-    let both = Some(Placement::disaggregated(b, a));
+    let both = Ok(Placement::disaggregated(b, a));
     equal("both", placement(["prefill", "decode"]), both)?;
     let decode_only = placement(["encode", "decode"]);
-    equal("no prefill endpoint", decode_only, Some(Placement::from(b)))?;
-    equal("no decode endpoint", placement(["prefill", "encode"]), None)
+    equal("no prefill endpoint", decode_only, Ok(Placement::from(b)))?;
+    let nobody = Err(RejectReason::NoCandidate);
+    equal(
+        "no decode endpoint",
+        placement(["prefill", "encode"]),
+        nobody,
+    )?;
+    equal("status", RejectReason::NoCandidate.http_status(), 429)
 }

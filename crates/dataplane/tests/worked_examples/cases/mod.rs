@@ -32,7 +32,12 @@ macro_rules! worked_examples {
 
 mod disagg;
 mod filters;
+mod flow;
+mod gateways;
+mod indexes;
 mod profiles;
+pub(crate) mod queues;
+mod saturation;
 mod scorers;
 pub(crate) mod support;
 
@@ -43,6 +48,9 @@ pub(crate) fn all() -> Vec<&'static Case> {
         profiles::CASES,
         filters::CASES,
         disagg::CASES,
+        flow::CASES,
+        indexes::CASES,
+        saturation::CASES,
     ];
     let mut cases: Vec<_> = modules.into_iter().flatten().collect();
     cases.sort_by_key(|case| case.number);

@@ -1,13 +1,13 @@
 //! W15 to W21: totals of profiles, and whom pickers take.
 
-use foretoken_dataplane::pipeline::filters::{
-    Condition, PrefixCacheAffinityFilter, UtilizationFilter, UtilizationMetric,
-};
+use foretoken_dataplane::pipeline::filters::PrefixCacheAffinityFilter;
 use foretoken_dataplane::pipeline::pickers::{MaxScorePicker, WeightedRandomPicker};
 use foretoken_dataplane::pipeline::scorers::{
     ActiveRequestScorer, KvCacheUtilizationScorer, QueueScorer, TokenLoadScorer,
 };
+use foretoken_dataplane::saturation::ConcurrencyDetector;
 use foretoken_dataplane::{Picker, Pipeline};
+use foretoken_workload::{Positive, RejectReason};
 
 use super::support::{Outcome, Scene, close, equal, letters, likely};
 
@@ -95,20 +95,19 @@ fn w20() -> Outcome {
 }
 
 fn w21() -> Outcome {
-    // Fewer than `limit` requests in flight, and nobody is left if all have more: what the detector
-    // does as a filter.
-    let pipeline = |limit: u32| {
-        let condition = Condition {
-            metric: UtilizationMetric::ActiveRequests,
-            max_value: f64::from(limit - 1),
+    let pipeline = |limit| {
+        let detector = ConcurrencyDetector {
+            max_requests: Positive::new(limit).expect("a limit is positive"),
+            ..ConcurrencyDetector::default()
         };
         Pipeline::new()
-            .filter(UtilizationFilter::new([condition]))
+            .filter(detector)
             .scorer(1.0, ActiveRequestScorer::default())
     };
     let mut full = Scene::of(2).active(&[2, 3].map(Some));
-    equal("limit 2", full.route(&mut pipeline(2)), None)?;
-    let mut pipeline = pipeline(4);
+    equal("limit 2", full.route(&mut pipeline(2.0)), None)?;
+    equal("status", RejectReason::NoCandidate.http_status(), 429)?;
+    let mut pipeline = pipeline(4.0);
     let mut scene = Scene::of(3).active(&[2, 3, 4].map(Some));
     let (totals, pick) = scene.decide(&mut pipeline);
     let kept = pipeline.run("default").map(|run| letters(run.candidates()));

@@ -15,7 +15,7 @@ use foretoken_workload::{
     ObjectivePriority, OrderKey, QueueSignals, RejectReason, Rekey, RequestView,
 };
 
-use crate::support::{Gateway, endpoint, millis, with_context};
+use crate::cases::queues::{Gateway, endpoint, millis, with_context};
 
 fn bands(gateway: &Gateway) -> Vec<(i32, usize)> {
     let bands = gateway.flow.bands();

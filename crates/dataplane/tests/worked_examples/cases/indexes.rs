@@ -12,16 +12,18 @@ use foretoken_dataplane::{
 use foretoken_des_kernel::SimTime;
 use foretoken_workload::{BlockHash, BlockHasher, ContentId, Prompt, Request, RequestId, Segment};
 
-const NOW: SimTime = SimTime::ZERO;
+use super::support::{Outcome, equal};
 
-#[expect(clippy::needless_pass_by_value, reason = "examples read better so")]
-fn expect<T: PartialEq + core::fmt::Debug>(what: &str, found: T, wanted: T) -> Result<(), String> {
-    if found == wanted {
-        Ok(())
-    } else {
-        Err(format!("{what}: found {found:?}, wanted {wanted:?}"))
-    }
+worked_examples! {
+    "W22" w22 "blocks of the approximate index";
+    "W23" w23 "the head of a prompt is evicted first";
+    "W24" w24 "the block size comes from the first candidate";
+    "W25" w25 "the precise index: tiers, and each endpoint's own gap";
+    "W54" w54 "counters of an aggregated pool";
+    "W55" w55 "counters of a disaggregated pool";
 }
+
+const NOW: SimTime = SimTime::ZERO;
 
 fn pool(size: u32) -> Vec<EndpointView> {
     (0..size)
@@ -73,31 +75,29 @@ fn fixed() -> ApproximatePrefixConfig {
     }
 }
 
-/// Blocks of the approximate index.
-pub(crate) fn w22() -> Result<(), String> {
+fn w22() -> Outcome {
     let (endpoints, mut index) = (pool(2), ApproximatePrefix::new(APPROXIMATE_PREFIX, fixed()));
     route(&mut index, &endpoints, &[(0, 0, 130)], 0);
     let mut found = |pieces: &[(u64, u32, u32)]| lookup(&mut index, &endpoints, pieces);
-    expect(
+    equal(
         "P again",
         found(&[(0, 0, 130)]),
         vec![(3, 3, 64), (0, 3, 64)],
     )?;
-    expect(
+    equal(
         "128 of P, 64 others",
         found(&[(0, 0, 128), (7, 0, 64)])[0],
         (2, 3, 64),
     )?;
-    expect(
+    equal(
         "64 others, 128 of P",
         found(&[(7, 0, 64), (0, 0, 128)])[0],
         (0, 3, 64),
     )?;
-    expect("129 of P", found(&[(0, 0, 129)])[0], (2, 3, 64))
+    equal("129 of P", found(&[(0, 0, 129)])[0], (2, 3, 64))
 }
 
-/// The head of a prompt is evicted first.
-pub(crate) fn w23() -> Result<(), String> {
+fn w23() -> Outcome {
     let config = ApproximatePrefixConfig {
         lru_capacity_per_server: 4,
         ..fixed()
@@ -105,33 +105,31 @@ pub(crate) fn w23() -> Result<(), String> {
     let (endpoints, mut index) = (pool(1), ApproximatePrefix::new(APPROXIMATE_PREFIX, config));
     route(&mut index, &endpoints, &[(0, 0, 192)], 0);
     route(&mut index, &endpoints, &[(1, 0, 128)], 0);
-    expect(
+    equal(
         "X",
         lookup(&mut index, &endpoints, &[(0, 0, 192)])[0],
         (0, 3, 64),
     )?;
-    expect(
+    equal(
         "Y",
         lookup(&mut index, &endpoints, &[(1, 0, 128)])[0],
         (2, 2, 64),
     )
 }
 
-/// The block size comes from the first candidate.
-pub(crate) fn w24() -> Result<(), String> {
+fn w24() -> Outcome {
     let mut endpoints = pool(2);
     (endpoints[0].block_size, endpoints[1].block_size) = (16, 128);
     let mut index = ApproximatePrefix::default();
     let prompt = [(0, 0, 256)];
     let found = lookup(&mut index, &endpoints, &prompt);
-    expect("order a, b", found, vec![(0, 4, 64), (0, 4, 64)])?;
+    equal("order a, b", found, vec![(0, 4, 64), (0, 4, 64)])?;
     endpoints.reverse();
     let found = lookup(&mut index, &endpoints, &prompt);
-    expect("order b, a", found, vec![(0, 2, 128), (0, 2, 128)])
+    equal("order b, a", found, vec![(0, 2, 128), (0, 2, 128)])
 }
 
-/// The precise index: tiers, and each endpoint's own gap.
-pub(crate) fn w25() -> Result<(), String> {
+fn w25() -> Outcome {
     let request = request(0, &[(0, 0, 64)]);
     let mut keys: Vec<BlockHash> = Vec::new();
     let output = ContentId::output_of(request.id);
@@ -160,34 +158,32 @@ pub(crate) fn w25() -> Result<(), String> {
     index.produce(Some(&request.view()), &endpoints, NOW, &mut signals);
     let of = |position| signals.prefix.get(PRECISE_PREFIX, position);
     let found = |m: PrefixMatch| (m.matched, m.total, m.unweighted);
-    expect("a", of(0).map(found), Some((3, 4, 4)))?;
-    expect("b", of(1).map(found), Some((1, 4, 2)))
+    equal("a", of(0).map(found), Some((3, 4, 4)))?;
+    equal("b", of(1).map(found), Some((1, 4, 2)))
 }
 
-/// Counters of an aggregated pool.
-pub(crate) fn w54() -> Result<(), String> {
+fn w54() -> Outcome {
     let (endpoints, mut load) = (pool(1), InFlightLoad::default());
     let a = EndpointId::new(0);
     let mut signals = Signals::new();
     let (r1, r2) = (request(1, &[(0, 0, 100)]), request(2, &[(1, 0, 100)]));
     load.placed(&r1.view(), &a.into(), &endpoints, &signals, NOW);
-    expect("r1", load.load(a), InFlight::new(1, 100))?;
+    equal("r1", load.load(a), InFlight::new(1, 100))?;
     signals
         .prefix
         .set(APPROXIMATE_PREFIX, 0, PrefixMatch::new(0, 2, 64));
     load.placed(&r2.view(), &a.into(), &endpoints, &signals, NOW);
-    expect("r2", load.load(a), InFlight::new(2, 228))?;
+    equal("r2", load.load(a), InFlight::new(2, 228))?;
     load.responded(r1.id, Response::FirstChunk, NOW);
-    expect("first chunk of r1", load.load(a), InFlight::new(2, 128))?;
+    equal("first chunk of r1", load.load(a), InFlight::new(2, 128))?;
     let end = Response::End { output_tokens: 1 };
     load.responded(r1.id, end, NOW);
-    expect("end of r1", load.load(a), InFlight::new(1, 128))?;
+    equal("end of r1", load.load(a), InFlight::new(1, 128))?;
     load.responded(r2.id, end, NOW);
-    expect("r2 at once", load.load(a), InFlight::new(0, 0))
+    equal("r2 at once", load.load(a), InFlight::new(0, 0))
 }
 
-/// Counters of a disaggregated pool.
-pub(crate) fn w55() -> Result<(), String> {
+fn w55() -> Outcome {
     let (endpoints, mut load) = (pool(2), InFlightLoad::default());
     let (p1, d1) = (EndpointId::new(0), EndpointId::new(1));
     let mut signals = Signals::new();
@@ -202,9 +198,9 @@ pub(crate) fn w55() -> Result<(), String> {
     load.placed(&r1.view(), &placement, &endpoints, &signals, NOW);
     let both = |load: &InFlightLoad| (load.load(p1), load.load(d1));
     let count = InFlight::new;
-    expect("dispatch", both(&load), (count(1, 384), count(1, 640)))?;
+    equal("dispatch", both(&load), (count(1, 384), count(1, 640)))?;
     load.responded(r1.id, Response::FirstChunk, NOW);
-    expect("first chunk", both(&load), (count(0, 0), count(1, 0)))?;
+    equal("first chunk", both(&load), (count(0, 0), count(1, 0)))?;
     load.responded(r1.id, Response::End { output_tokens: 9 }, NOW);
-    expect("end", both(&load), (count(0, 0), count(0, 0)))
+    equal("end", both(&load), (count(0, 0), count(0, 0)))
 }

@@ -13,9 +13,26 @@ use foretoken_dataplane::{GatewayContext, SaturationDetector};
 use foretoken_des_kernel::{SimDuration, SimTime};
 use foretoken_workload::{ObjectivePriority, RejectReason, RequestId};
 
-use crate::support::{
-    Gateway, NOW, Outcome, all_close, endpoint, millis, request, same, with_context,
-};
+use super::queues::{Gateway, NOW, endpoint, millis, request, with_context};
+use super::support::{Outcome, close, equal};
+
+worked_examples! {
+    "W38" w38 "strict priority between bands";
+    "W39" w39 "saturation 1 stops everything";
+    "W40" w40 "round robin between flows, in the order of their ids";
+    "W41" w41 "the strict policy pays no heed to flows";
+    "W42" w42 "the earliest end of the time to live first";
+    "W43" w43 "the earliest target of the first token first; without a (legible) target last";
+    "W44" w44 "what would exceed a limit is refused; an exact fit is not, and nobody is displaced";
+    "W45" w45 "a time to live ends at its very end";
+    "W46" w46 "an endpoint's arrival starts the time to live anew";
+    "W47" w47 "priority-holdback-policy: ceilings by rank and by value";
+    "W48" w48 "holdback at work: less important bands stop earlier, and block what is below";
+    "W49" w49 "soft-reflective-ceiling-policy: the alternation at constant saturation";
+    "W50" w50 "soft-reflective at work";
+    "W51" w51 "the fuller stage decides; an endpoint without a role belongs to decode";
+    "W52" w52 "how many are evicted in one round";
+}
 
 /// Bands 10, 0 (always there) and -10.
 fn three_bands() -> FlowConfig {
@@ -28,8 +45,7 @@ fn one_band(band: BandConfig) -> FlowConfig {
     FlowConfig::default().with_band(0, band)
 }
 
-/// Strict priority between bands.
-pub(crate) fn w38() -> Outcome {
+fn w38() -> Outcome {
     let mut gateway = Gateway::new(three_bands());
     for (name, priority) in [("l1", -10), ("h1", 10), ("m1", 0), ("h2", 10)] {
         gateway.arrive(name, priority);
@@ -37,16 +53,14 @@ pub(crate) fn w38() -> Outcome {
     gateway.cycles(0.5, "h1 h2 m1 l1 -")
 }
 
-/// Saturation 1 stops everything.
-pub(crate) fn w39() -> Outcome {
+fn w39() -> Outcome {
     let mut gateway = Gateway::new(three_bands());
     gateway.arrive("h", 10);
     gateway.cycles(1.0, "-")?;
     gateway.cycles(0.999, "h")
 }
 
-/// Round robin between flows, in the order of their ids.
-pub(crate) fn w40() -> Outcome {
+fn w40() -> Outcome {
     let band = || BandConfig::default().with_fairness(fairness::RoundRobin::default);
     let mut gateway = Gateway::new(one_band(band()));
     gateway.arrive_in_flows(&["a1", "a2", "a3", "b1", "c1", "c2"]);
@@ -59,15 +73,13 @@ pub(crate) fn w40() -> Outcome {
     gateway.cycles(0.0, "b1 c1 a2")
 }
 
-/// The strict policy pays no heed to flows.
-pub(crate) fn w41() -> Outcome {
+fn w41() -> Outcome {
     let mut gateway = Gateway::new(FlowConfig::default());
     gateway.arrive_in_flows(&["a1", "a2", "b1", "a3"]);
     gateway.cycles(0.0, "a1 a2 b1 a3")
 }
 
-/// The earliest end of the time to live first.
-pub(crate) fn w42() -> Outcome {
+fn w42() -> Outcome {
     let band = BandConfig::default().with_ordering(|| EarliestDeadline);
     let mut gateway = Gateway::new(one_band(band));
     for (name, at, ttl) in [("a", 0, 5), ("b", 1, 1), ("c", 2, 2)] {
@@ -76,8 +88,7 @@ pub(crate) fn w42() -> Outcome {
     gateway.cycles(0.0, "b c a")
 }
 
-/// The earliest target of the first token first; without a (legible) target last.
-pub(crate) fn w43() -> Outcome {
+fn w43() -> Outcome {
     let band = BandConfig::default().with_ordering(|| SloDeadline);
     let mut gateway = Gateway::new(one_band(band));
     gateway.arrive_with_target("a", millis(0), None);
@@ -87,13 +98,12 @@ pub(crate) fn w43() -> Outcome {
     gateway.cycles(0.0, "c b a d")
 }
 
-/// What would exceed a limit is refused; an exact fit is not, and nobody is displaced.
-pub(crate) fn w44() -> Outcome {
+fn w44() -> Outcome {
     let limited = BandConfig::default().with_limits(Limits::new(100, 2));
     let mut gateway = Gateway::new(one_band(limited));
     let arrivals = [("a", 60), ("b", 50), ("c", 40), ("d", 1)];
     let answers = arrivals.map(|(name, bytes)| gateway.arrive_with(name, 0, bytes));
-    same(
+    equal(
         "band limits",
         answers,
         ["in", "QueueFull", "in", "QueueFull"],
@@ -104,42 +114,44 @@ pub(crate) fn w44() -> Outcome {
     let mut gateway = Gateway::new(config);
     let arrivals = [("a", 0), ("b", 0), ("c", 10)];
     let answers = arrivals.map(|(name, priority)| gateway.arrive(name, priority));
-    same("global limit", answers, ["in", "in", "QueueFull"])?;
+    equal("global limit", answers, ["in", "in", "QueueFull"])?;
     gateway.cycles(0.0, "a")?;
-    same("after a dispatch", gateway.arrive("d", 10), "in")?;
+    equal("after a dispatch", gateway.arrive("d", 10), "in")?;
 
     let limited = BandConfig::default().with_limits(Limits::new(u64::MAX, 1));
     let mut gateway = Gateway::new(one_band(limited));
     with_context(&[], &Signals::new(), |cx| gateway.flow.cycle(cx))
         .map_err(|error| error.to_string())?;
     let answers = ["a", "b"].map(|name| gateway.arrive(name, 0));
-    same("empty pool", answers, ["in", "NoEndpoint"])
+    equal("empty pool", answers, ["in", "NoEndpoint"])?;
+    let statuses =
+        [RejectReason::QueueFull, RejectReason::NoEndpoint].map(RejectReason::http_status);
+    equal("statuses", statuses, [429, 503])
 }
 
-/// A time to live ends at its very end.
-pub(crate) fn w45() -> Outcome {
+fn w45() -> Outcome {
     let mut gateway = Gateway::new(FlowConfig::default());
     gateway.arrive("a", 0);
     gateway.cycles(1.0, "-")?;
-    same("early", gateway.sweep(millis(59_999)), [])?;
+    equal("early", gateway.sweep(millis(59_999)), [])?;
     let expired = [("a".to_owned(), RejectReason::TtlExpired)];
-    same("in time", gateway.sweep(millis(60_000)), expired)
+    equal("in time", gateway.sweep(millis(60_000)), expired)?;
+    equal("status", RejectReason::TtlExpired.http_status(), 429)
 }
 
-/// An endpoint's arrival starts the time to live anew.
-pub(crate) fn w46() -> Outcome {
+fn w46() -> Outcome {
     let mut config = FlowConfig::default();
     config.request_ttl = Some(SimDuration::from_secs(1));
     config.no_endpoint_ttl = Some(SimDuration::from_secs(5));
     let mut gateway = Gateway::new(config);
     gateway.flow.pool_changed(SimTime::ZERO, 0);
     gateway.arrive("a", 0);
-    same("empty", gateway.sweep(millis(4_900)), [])?;
+    equal("empty", gateway.sweep(millis(4_900)), [])?;
     gateway.flow.pool_changed(millis(4_900), 1);
     gateway.cycles(1.0, "-")?;
-    same("0.9 s after", gateway.sweep(millis(5_800)), [])?;
+    equal("0.9 s after", gateway.sweep(millis(5_800)), [])?;
     let expired = [("a".to_owned(), RejectReason::TtlExpired)];
-    same("1 s after", gateway.sweep(millis(5_900)), expired)
+    equal("1 s after", gateway.sweep(millis(5_900)), expired)
 }
 
 fn ceilings(usage: &mut dyn UsageLimit, saturation: f64, bands: &[i32]) -> Vec<f64> {
@@ -153,21 +165,19 @@ fn holdback(min: f64, domain: CeilingDomain) -> Result<PriorityHoldback, String>
     PriorityHoldback::new(min, 1.0, domain).map_err(|error| error.to_string())
 }
 
-/// `priority-holdback-policy`: ceilings by rank and by value.
-pub(crate) fn w47() -> Outcome {
+fn w47() -> Outcome {
     let mut rank = holdback(0.5, CeilingDomain::Rank)?;
     let actual = ceilings(&mut rank, 0.0, &[100, 75, 50, 10]);
-    all_close("rank", &actual, &[1.0, 5.0 / 6.0, 2.0 / 3.0, 0.5])?;
+    close("rank", &actual, &[1.0, 5.0 / 6.0, 2.0 / 3.0, 0.5])?;
     let mut value = holdback(0.5, CeilingDomain::Value)?;
     let actual = ceilings(&mut value, 0.0, &[100, 50, 10]);
-    all_close("value", &actual, &[1.0, 0.5 + 0.5 * 40.0 / 90.0, 0.5])?;
+    close("value", &actual, &[1.0, 0.5 + 0.5 * 40.0 / 90.0, 0.5])?;
     let actual = ceilings(&mut value, 0.0, &[100, 2, 1]);
-    all_close("far apart", &actual, &[1.0, 0.5 + 0.5 / 99.0, 0.5])?;
-    all_close("one band", &ceilings(&mut rank, 0.0, &[7]), &[1.0])
+    close("far apart", &actual, &[1.0, 0.5 + 0.5 / 99.0, 0.5])?;
+    close("one band", &ceilings(&mut rank, 0.0, &[7]), &[1.0])
 }
 
-/// Holdback at work: less important bands stop earlier, and block what is below.
-pub(crate) fn w48() -> Outcome {
+fn w48() -> Outcome {
     let gateway = || {
         let usage = holdback(0.5, CeilingDomain::Rank)?;
         Ok::<_, String>(Gateway::with_usage(three_bands(), usage))
@@ -187,8 +197,7 @@ pub(crate) fn w48() -> Outcome {
     low.cycles(0.5, "-")
 }
 
-/// `soft-reflective-ceiling-policy`: the alternation at constant saturation.
-pub(crate) fn w49() -> Outcome {
+fn w49() -> Outcome {
     let calls = |saturation, bands: &[i32], calls: usize| -> Vec<Vec<f64>> {
         let mut usage = SoftReflective::default();
         let call = |_| ceilings(&mut usage, saturation, bands);
@@ -205,18 +214,18 @@ pub(crate) fn w49() -> Outcome {
     let (closed, open) = ([1.0, 0.0, 0.0], [1.0; 3]);
     let expected = [closed, closed, open, closed, closed, open, closed];
     for (actual, expected) in calls(0.75, &three, 7).iter().zip(expected) {
-        all_close("0.75", actual, &expected)?;
+        close("0.75", actual, &expected)?;
     }
-    same(
+    equal(
         "0.7",
         opens(0.7, &three, 5),
         [false, true, false, true, false],
     )?;
-    same("0.5", opens(0.5, &three, 5), [true; 5])?;
-    same("0.6", opens(0.6, &three, 5), [true; 5])?;
+    equal("0.5", opens(0.5, &three, 5), [true; 5])?;
+    equal("0.6", opens(0.6, &three, 5), [true; 5])?;
     for saturation in [1.0, 1.4] {
         for actual in calls(saturation, &three, 3) {
-            all_close("full", &actual, &closed)?;
+            close("full", &actual, &closed)?;
         }
     }
     let open_calls = |saturation, count| -> Vec<usize> {
@@ -226,14 +235,13 @@ pub(crate) fn w49() -> Outcome {
             .filter_map(|(open, call)| open.then_some(call))
             .collect()
     };
-    same("two bands, 0.49", open_calls(0.49, 4), [1, 2, 3, 4])?;
-    same("two bands, 0.9", open_calls(0.9, 20), [9, 18])?;
-    same("two bands, 0.99", open_calls(0.99, 100), [99])?;
-    same("one band", opens(1.4, &[0], 2), [true; 2])
+    equal("two bands, 0.49", open_calls(0.49, 4), [1, 2, 3, 4])?;
+    equal("two bands, 0.9", open_calls(0.9, 20), [9, 18])?;
+    equal("two bands, 0.99", open_calls(0.99, 100), [99])?;
+    equal("one band", opens(1.4, &[0], 2), [true; 2])
 }
 
-/// Soft-reflective at work.
-pub(crate) fn w50() -> Outcome {
+fn w50() -> Outcome {
     let mut gateway = Gateway::with_usage(three_bands(), SoftReflective::default());
     for (name, priority) in [("m1", 0), ("m2", 0), ("l1", -10)] {
         gateway.arrive(name, priority);
@@ -251,8 +259,7 @@ impl SaturationDetector for Imposed {
     }
 }
 
-/// The fuller stage decides; an endpoint without a role belongs to decode.
-pub(crate) fn w51() -> Outcome {
+fn w51() -> Outcome {
     let dispatched = |roles: &[(&str, f64)]| {
         let with_role = |(id, &(role, _)): (usize, &(&str, f64))| {
             let mut labels = BTreeMap::new();
@@ -273,22 +280,21 @@ pub(crate) fn w51() -> Outcome {
             .map_err(|error| error.to_string())
     };
     let blocked = dispatched(&[("prefill", 1.2), ("decode", 0.1), ("decode", 0.1)])?;
-    all_close("full prefill", &[blocked.saturation], &[1.2])?;
-    same("full prefill", blocked.dispatched.is_some(), false)?;
+    close("full prefill", &[blocked.saturation], &[1.2])?;
+    equal("full prefill", blocked.dispatched.is_some(), false)?;
     let open = dispatched(&[("prefill", 0.9), ("decode", 0.1), ("", 1.7)])?;
-    all_close("both at 0.9", &[open.saturation], &[0.9])?;
-    same("both at 0.9", open.dispatched.is_some(), true)
+    close("both at 0.9", &[open.saturation], &[0.9])?;
+    equal("both at 0.9", open.dispatched.is_some(), true)
 }
 
-/// How many are evicted in one round.
-pub(crate) fn w52() -> Outcome {
+fn w52() -> Outcome {
     let unlimited = Eviction {
         per_round: usize::MAX,
         ..Eviction::default()
     };
-    same("wanted", unlimited.round_size(1.3, 1.0, 10, 0.0, 10), 3)?;
+    equal("wanted", unlimited.round_size(1.3, 1.0, 10, 0.0, 10), 3)?;
     let eviction = Eviction::default();
-    same("limited", eviction.round_size(1.3, 1.0, 10, 0.0, 10), 2)?;
+    equal("limited", eviction.round_size(1.3, 1.0, 10, 0.0, 10), 2)?;
 
     let mut config = three_bands();
     config.eviction = Some(eviction);
@@ -301,5 +307,5 @@ pub(crate) fn w52() -> Outcome {
     let cycle = gateway.flow.cycle_at(gateway.now, 1.3);
     let evicted = cycle.map_err(|error| error.to_string())?.evict;
     let evicted: Vec<_> = evicted.into_iter().map(RequestId::get).collect();
-    same("the latest first", evicted, [9, 8])
+    equal("the latest first", evicted, [9, 8])
 }

@@ -1,6 +1,5 @@
 //! Pools, requests and gateways in a few words.
 
-use std::fmt::Debug;
 use std::sync::Arc;
 
 use foretoken_dataplane::flow::{FlowConfig, FlowControl, Rejection, StaticLimit, UsageLimit};
@@ -12,38 +11,7 @@ use foretoken_workload::{
     ContentId, Headers, ObjectivePriority, Prompt, RejectReason, Request, RequestId, Segment,
 };
 
-pub(crate) type Outcome = Result<(), String>;
-
-/// Both are the same.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "examples read better without references"
-)]
-pub(crate) fn same<T: Debug + PartialEq<U>, U: Debug>(
-    what: &str,
-    actual: T,
-    expected: U,
-) -> Outcome {
-    if actual == expected {
-        return Ok(());
-    }
-    Err(format!("{what}: {actual:?}, expected {expected:?}"))
-}
-
-/// Both are the same but for rounding.
-pub(crate) fn close(what: &str, actual: f64, expected: f64) -> Outcome {
-    if (actual - expected).abs() < 1e-9 {
-        return Ok(());
-    }
-    Err(format!("{what}: {actual}, expected {expected}"))
-}
-
-/// The same, one by one.
-pub(crate) fn all_close(what: &str, actual: &[f64], expected: &[f64]) -> Outcome {
-    same(what, actual.len(), expected.len())?;
-    let mut pairs = actual.iter().zip(expected);
-    pairs.try_for_each(|(&actual, &expected)| close(what, actual, expected))
-}
+use super::support::{Outcome, equal};
 
 pub(crate) fn millis(millis: u64) -> SimTime {
     SimTime::ZERO + SimDuration::from_millis(millis)
@@ -179,7 +147,7 @@ impl Gateway {
     pub(crate) fn cycles(&mut self, saturation: f64, expected: &str) -> Outcome {
         let expected: Vec<_> = expected.split_whitespace().collect();
         let actual: Vec<_> = expected.iter().map(|_| self.cycle(saturation)).collect();
-        same(&format!("cycles at {saturation}"), actual, expected)
+        equal(&format!("cycles at {saturation}"), actual, expected)
     }
 
     /// Who is taken out by a sweep, and why.

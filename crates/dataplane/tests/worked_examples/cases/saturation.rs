@@ -1,6 +1,7 @@
 //! Detectors and admission.
 
-use foretoken_dataplane::admission::{LatencySloAdmitter, LegacyAdmission, ProbabilisticAdmitter};
+use foretoken_dataplane::admission::{LatencySloAdmitter, ProbabilisticAdmitter};
+use foretoken_dataplane::config::{BuildOptions, RouterConfig};
 use foretoken_dataplane::saturation::{ConcurrencyDetector, ConcurrencyMode, UtilizationDetector};
 use foretoken_dataplane::signals::{
     IN_FLIGHT_LOAD, InFlight, LatencyEstimate, PREDICTED_LATENCY, Signals,
@@ -9,7 +10,20 @@ use foretoken_dataplane::{Admitter, EndpointView, Filter, SaturationDetector, Ve
 use foretoken_des_kernel::{SimDuration, SimTime};
 use foretoken_workload::{Headers, Positive, RejectReason};
 
-use crate::support::{NOW, Outcome, close, endpoint, pool, request, same, with_context};
+use super::gateways::answer;
+use super::queues::{NOW, endpoint, pool, request, with_context};
+use super::support::{Outcome, close, equal};
+
+worked_examples! {
+    "W30" w30 "utilization-detector: the mean of what each endpoint reports";
+    "W31" w31 "idle endpoints hide an overloaded one";
+    "W32" w32 "stale endpoints count as full";
+    "W33" w33 "utilization-detector as a filter fails open";
+    "W34" w34 "concurrency-detector: what is in flight against what may be";
+    "W35" w35 "legacy admission refuses only what may be shed, and only from saturation 1 on";
+    "W36" w36 "probabilistic-admitter: which draws are refused";
+    "W37" w37 "latency-slo-admitter refuses what nobody is predicted to answer in time";
+}
 
 fn saturation(
     detector: &mut dyn SaturationDetector,
@@ -43,29 +57,30 @@ fn positive(value: f64) -> Positive {
     Positive::new(value).expect("examples have positive thresholds")
 }
 
-/// `utilization-detector`: the mean of what each endpoint reports.
-pub(crate) fn w30() -> Outcome {
+fn w30() -> Outcome {
     let detector = UtilizationDetector::default();
-    close("one", utilization(detector, &pool(&[(2, 0.4)])), 0.5)?;
+    close("one", &[utilization(detector, &pool(&[(2, 0.4)]))], &[0.5])?;
     let three = pool(&[(2, 0.4), (10, 0.1), (0, 0.6)]);
-    close("three", utilization(detector, &three), 1.083_333_333_333)?;
-    close("none", utilization(detector, &[]), 1.0)
+    close(
+        "three",
+        &[utilization(detector, &three)],
+        &[1.083_333_333_333],
+    )?;
+    close("none", &[utilization(detector, &[])], &[1.0])
 }
 
-/// Idle endpoints hide an overloaded one.
-pub(crate) fn w31() -> Outcome {
+fn w31() -> Outcome {
     let mut loads = [(0, 0.1); 8];
     loads[0] = (20, 0.95);
     let diluted = utilization(UtilizationDetector::default(), &pool(&loads));
-    close("one hot of eight", diluted, 0.609_375)
+    close("one hot of eight", &[diluted], &[0.609_375])
 }
 
-/// Stale endpoints count as full.
-pub(crate) fn w32() -> Outcome {
+fn w32() -> Outcome {
     let mut endpoints = pool(&[(0, 0.08); 2]);
     age(&mut endpoints[1]);
     let detector = UtilizationDetector::default();
-    close("defaults", utilization(detector, &endpoints), 0.55)?;
+    close("defaults", &[utilization(detector, &endpoints)], &[0.55])?;
 
     let mut endpoints = pool(&[(0, 0.0), (20, 0.2), (1, 0.99)]);
     age(&mut endpoints[0]);
@@ -76,22 +91,20 @@ pub(crate) fn w32() -> Outcome {
         ..UtilizationDetector::default()
     };
     let overloaded = utilization(detector, &endpoints);
-    close("two thresholds", overloaded, 2.033_333_333_333)
+    close("two thresholds", &[overloaded], &[2.033_333_333_333])
 }
 
-/// As a filter it keeps who has room, and everybody if nobody has.
-pub(crate) fn w33() -> Outcome {
+fn w33() -> Outcome {
     let mut detector = UtilizationDetector::default();
     let mut endpoints = pool(&[(4, 0.79), (5, 0.1), (0, 0.8), (0, 0.0)]);
     age(&mut endpoints[3]);
     let left = kept(&mut detector, &endpoints, &Signals::new());
-    same("with room", left, [0])?;
+    equal("with room", left, [0])?;
     let left = kept(&mut detector, &endpoints[1..3], &Signals::new());
-    same("without room", left, [0, 1])
+    equal("without room", left, [0, 1])
 }
 
-/// `concurrency-detector`: what is in flight against what may be.
-pub(crate) fn w34() -> Outcome {
+fn w34() -> Outcome {
     let requests = ConcurrencyDetector {
         max_requests: positive(10.0),
         ..ConcurrencyDetector::default()
@@ -118,43 +131,41 @@ pub(crate) fn w34() -> Outcome {
     ] {
         let (endpoints, signals) = in_flight(counts, count_requests);
         let full = saturation(&mut requests.clone(), &endpoints, &signals);
-        close(&format!("{counts:?} requests"), full, expected)?;
+        close(&format!("{counts:?} requests"), &[full], &[expected])?;
     }
     let (endpoints, signals) = in_flight(&[50, 0], |count| InFlight::new(0, count));
     let full = saturation(&mut tokens.clone(), &endpoints, &signals);
-    close("tokens", full, 0.25)?;
+    close("tokens", &[full], &[0.25])?;
 
     let (endpoints, signals) = in_flight(&[9, 10, 11], count_requests);
     let left = kept(&mut requests.clone(), &endpoints, &signals);
-    same("one with room", left, [0])?;
+    equal("one with room", left, [0])?;
     let (endpoints, signals) = in_flight(&[10, 11], count_requests);
     let left = kept(&mut requests.clone(), &endpoints, &signals);
-    same("none with room", left, [0; 0])
+    equal("none with room", left, [0; 0])
 }
 
-/// Legacy admission refuses only what may be shed, and only from saturation 1 on.
-pub(crate) fn w35() -> Outcome {
-    let refusal = |endpoints: &[EndpointView], priority| {
-        with_context(endpoints, &Signals::new(), |cx| {
-            let candidates = cx.everyone();
-            let request = request(priority);
-            LegacyAdmission::default().refusal(&request.view(), &candidates, cx)
-        })
+fn w35() -> Outcome {
+    // By the configuration that llm-d has built in, which is legacy admission.
+    let answer = |endpoints: &[EndpointView], priority| {
+        let policies = RouterConfig::builtin_default().build(&BuildOptions::default());
+        answer(policies, endpoints, request(priority)).map(|_| ())
     };
     let full = pool(&[(10, 0.0), (0, 0.0)]);
-    let refused = Ok(Some(RejectReason::Saturated));
-    same("sheddable, full", refusal(&full, -1), refused.clone())?;
-    same("other, full", refusal(&full, 0), Ok(None))?;
+    let saturated = Err(RejectReason::Saturated);
+    equal("sheddable, full", answer(&full, -1), saturated)?;
+    equal("other, full", answer(&full, 0), Ok(()))?;
     let with_room = pool(&[(9, 0.0), (0, 0.0)]);
-    same("sheddable, room", refusal(&with_room, -1), Ok(None))?;
-    same("other, room", refusal(&with_room, 0), Ok(None))?;
-    same("sheddable, empty pool", refusal(&[], -1), refused)?;
-    same("other, empty pool", refusal(&[], 0), Ok(None))?;
-    same("status", RejectReason::Saturated.http_status(), 429)
+    equal("sheddable, room", answer(&with_room, -1), Ok(()))?;
+    equal("other, room", answer(&with_room, 0), Ok(()))?;
+    equal("sheddable, empty pool", answer(&[], -1), saturated)?;
+    let missing = Err(RejectReason::NoEndpoint);
+    equal("other, empty pool", answer(&[], 0), missing)?;
+    equal("saturated", RejectReason::Saturated.http_status(), 429)?;
+    equal("no endpoint", RejectReason::NoEndpoint.http_status(), 503)
 }
 
-/// `probabilistic-admitter`: which draws are refused.
-pub(crate) fn w36() -> Outcome {
+fn w36() -> Outcome {
     let probability = |endpoints: &[EndpointView], priority| {
         with_context(endpoints, &Signals::new(), |cx| {
             ProbabilisticAdmitter::default().probability(&request(priority).view(), cx)
@@ -170,8 +181,8 @@ pub(crate) fn w36() -> Outcome {
     ];
     for (load, expected, refused) in one {
         let p = probability(&pool(&[load]), -1).ok_or("it is sheddable")?;
-        close(&format!("{load:?}"), p, expected)?;
-        same(
+        close(&format!("{load:?}"), &[p], &[expected])?;
+        equal(
             &format!("{load:?}"),
             [0.05, 0.72, 0.9].map(|u| u < p),
             refused,
@@ -179,17 +190,16 @@ pub(crate) fn w36() -> Outcome {
     }
     let three = pool(&[(1, 0.04), (0, 0.08), (0, 0.0)]);
     let p = probability(&three, -1).ok_or("it is sheddable")?;
-    close("three endpoints", p, 0.003)?;
-    same(
+    close("three endpoints", &[p], &[0.003])?;
+    equal(
         "three endpoints",
         [0.002, 0.01].map(|u| u < p),
         [true, false],
     )?;
-    same("priority 0", probability(&pool(&[(50, 0.99)]), 0), None)
+    equal("priority 0", probability(&pool(&[(50, 0.99)]), 0), None)
 }
 
-/// `latency-slo-admitter` refuses what nobody is predicted to answer in time.
-pub(crate) fn w37() -> Outcome {
+fn w37() -> Outcome {
     let verdict = |running, target: Option<&str>| {
         let mut endpoints = pool(&[(0, 0.5), (0, 0.4)]);
         endpoints[0].running = running;
@@ -206,7 +216,8 @@ pub(crate) fn w37() -> Outcome {
             LatencySloAdmitter::default().admit(&request.view(), cx)
         })
     };
-    same("all busy", verdict(3, Some("500")), Verdict::Shed)?;
-    same("one idle", verdict(0, Some("500")), Verdict::Admit)?;
-    same("no target", verdict(3, None), Verdict::Admit)
+    equal("all busy", verdict(3, Some("500")), Verdict::Shed)?;
+    equal("one idle", verdict(0, Some("500")), Verdict::Admit)?;
+    equal("no target", verdict(3, None), Verdict::Admit)?;
+    equal("status", RejectReason::Shed.http_status(), 500)
 }
