@@ -495,7 +495,8 @@ impl Gateway {
         let mut cx =
             GatewayContext::with_signals(*now, endpoints, signals, &mut self.streams.routing);
         let Some(placement) = self.router.route(&view, &mut cx) else {
-            return Ok(Err(RejectReason::NoCandidate));
+            let error = self.router.take_error();
+            return error.map_or(Ok(Err(RejectReason::NoCandidate)), Err);
         };
         let prefill = placement.prefill.map(|prefill| prefill.endpoint);
         for target in [Some(placement.endpoint), prefill].into_iter().flatten() {

@@ -2,6 +2,7 @@
 
 use foretoken_workload::{Occurrence, RequestView};
 
+use crate::error::DataplaneError;
 use crate::view::{EndpointId, GatewayContext};
 
 /// Where a request goes.
@@ -104,6 +105,12 @@ pub trait Router: Send {
         cx: &GatewayContext<'_>,
     ) {
         let _ = (request, placement, cx);
+    }
+
+    /// Why there was no endpoint, if a part of the router answered what means nothing; the host then
+    /// ends the run. A router without parts of others has no such reason.
+    fn take_error(&mut self) -> Option<DataplaneError> {
+        None
     }
 
     /// Something happened to a request that was routed before. What a client sees is told when its

@@ -9,6 +9,7 @@ use super::handlers::SingleProfileHandler;
 use super::pickers::MaxScorePicker;
 use super::scorers::{KvCacheUtilizationScorer, PrefixCacheScorer, QueueScorer};
 use super::{Filter, Picker, Plugins, Profile, ProfileHandler, ProfileRun, Scorer, Stages};
+use crate::error::DataplaneError;
 use crate::router::{Placement, PrefillPlacement, PrefillProfile, Router};
 use crate::view::GatewayContext;
 
@@ -56,6 +57,8 @@ pub struct Pipeline {
     handler: Box<dyn ProfileHandler>,
     /// What each profile did in the last decision.
     runs: Vec<ProfileRun>,
+    /// What a plugin answered that means nothing.
+    error: Option<DataplaneError>,
 }
 
 impl Pipeline {
@@ -93,6 +96,7 @@ impl Pipeline {
             runs: vec![ProfileRun::default(); profiles.len()],
             profiles,
             handler,
+            error: None,
         }
     }
 
@@ -171,13 +175,22 @@ impl Router for Pipeline {
             let Some(next) = self.handler.next(request, &stages, cx) else {
                 break;
             };
-            assert!(
-                !self.runs[next].ran(),
-                "the handler runs profile {} twice for one request",
-                self.profiles[next].name()
-            );
-            let run = &mut self.runs[next];
-            self.profiles[next].run(&mut self.plugins, request, cx, run);
+            let result = match self.profiles.get(next) {
+                Some(profile) if !self.runs[next].ran() => {
+                    profile.run(&mut self.plugins, request, cx, &mut self.runs[next])
+                }
+                _ => Err(DataplaneError::answer(
+                    "the profile handler",
+                    format_args!("profile {next}"),
+                    "a profile that exists and has not run for this request",
+                )),
+            };
+            if let Err(error) = result {
+                cx.peer = None;
+                self.error = Some(error);
+                return None;
+            }
+            let run = &self.runs[next];
             cx.peer = cx.peer.or(run.best());
         }
         cx.peer = None;
@@ -198,6 +211,10 @@ impl Router for Pipeline {
             endpoint: endpoint(stages.pick(outcome.primary)?),
             prefill,
         })
+    }
+
+    fn take_error(&mut self) -> Option<DataplaneError> {
+        self.error.take()
     }
 
     fn placed(

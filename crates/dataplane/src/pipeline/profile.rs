@@ -5,6 +5,7 @@ use std::sync::Arc;
 use foretoken_workload::RequestView;
 
 use super::plugins::{FilterId, PickerId, Plugins, ScorerId};
+use crate::error::DataplaneError;
 use crate::view::GatewayContext;
 
 /// An ordered list of filters, weighted scorers and one picker.
@@ -53,47 +54,62 @@ impl Profile {
     /// Runs filters, scorers and the picker over all endpoints of the context, and writes down what
     /// happened. With no candidate left the scorers and the picker are not asked.
     ///
-    /// # Panics
-    /// If a plugin answers with a position that does not exist or a score that is no number.
+    /// # Errors
+    /// [`DataplaneError::Answer`] if a plugin answers with a position that does not exist or a score
+    /// that is no number.
     pub fn run(
         &self,
         plugins: &mut Plugins,
         request: &RequestView<'_>,
         cx: &mut GatewayContext<'_>,
         run: &mut ProfileRun,
-    ) {
+    ) -> Result<(), DataplaneError> {
         run.reset();
         run.ran = true;
         run.candidates.extend(0..cx.endpoints.len());
         for &filter in &self.filters {
             if run.candidates.is_empty() {
-                return;
+                return Ok(());
             }
             plugins
                 .filter(filter)
                 .filter(request, &mut run.candidates, cx);
         }
         let endpoints = cx.endpoints.len();
-        assert!(
-            run.candidates.iter().all(|&position| position < endpoints),
-            "a filter of profile {} left an endpoint that does not exist",
-            self.name
-        );
-        if run.candidates.is_empty() {
-            return;
+        let mut left = run.candidates.iter();
+        if let Some(position) = left.find(|&&position| position >= endpoints) {
+            let allowed = format!("endpoints at positions below {endpoints}");
+            return Err(self.wrong("a filter", format_args!("position {position}"), allowed));
         }
-        self.score(plugins, request, cx, run);
+        if run.candidates.is_empty() {
+            return Ok(());
+        }
+        self.score(plugins, request, cx, run)?;
         plugins
             .picker(self.picker)
             .pick(&run.totals, cx.rng, &mut run.picks);
+        let candidates = run.candidates.len();
         for pick in &mut run.picks {
-            assert!(
-                *pick < run.candidates.len(),
-                "the picker of profile {} picked a candidate that does not exist",
-                self.name
-            );
-            *pick = run.candidates[*pick];
+            let Some(&position) = run.candidates.get(*pick) else {
+                let allowed = format!("candidates below {candidates}");
+                return Err(self.wrong("the picker", format_args!("candidate {pick}"), allowed));
+            };
+            *pick = position;
         }
+        Ok(())
+    }
+
+    fn wrong(
+        &self,
+        policy: &str,
+        answer: impl core::fmt::Display,
+        allowed: impl Into<String>,
+    ) -> DataplaneError {
+        DataplaneError::answer(
+            format!("{policy} of profile {}", self.name),
+            answer,
+            allowed,
+        )
     }
 
     fn score(
@@ -102,7 +118,7 @@ impl Profile {
         request: &RequestView<'_>,
         cx: &mut GatewayContext<'_>,
         run: &mut ProfileRun,
-    ) {
+    ) -> Result<(), DataplaneError> {
         let candidates = run.candidates.len();
         run.totals.resize(candidates, 0.0);
         run.scores.resize(candidates * self.scorers.len(), 0.0);
@@ -112,14 +128,14 @@ impl Profile {
                 .scorer(scorer)
                 .score(request, &run.candidates, cx, row);
             for (total, score) in run.totals.iter_mut().zip(row) {
-                assert!(
-                    !score.is_nan(),
-                    "a scorer of profile {} wrote a score that is no number",
-                    self.name
-                );
+                if score.is_nan() {
+                    let allowed = "scores that are numbers";
+                    return Err(self.wrong("a scorer", score, allowed));
+                }
                 *total += weight * score.clamp(0.0, 1.0);
             }
         }
+        Ok(())
     }
 }
 
