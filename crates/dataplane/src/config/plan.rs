@@ -70,6 +70,7 @@ impl Plan {
         };
         planner.check_profile_names(&profiles)?;
         let handler = planner.handler(&profiles)?;
+        planner.warn_of_renamed_prefill(&handler, &profiles);
         let decider = match &handler {
             Handler::Disagg {
                 order: Order::DecodeFirst(Some(decider)),
@@ -277,6 +278,19 @@ impl Planner {
         }
     }
 
+    /// Producers and scorers know the prefill profile by its usual name only.
+    fn warn_of_renamed_prefill(&mut self, handler: &Handler, profiles: &[ProfilePlan]) {
+        let Handler::Disagg { prefill, .. } = handler else {
+            return;
+        };
+        if prefill != "prefill" && profiles.iter().any(|profile| profile.name == *prefill) {
+            self.warn(format!(
+                "profile {prefill} is not named prefill: prefix indexes and in-flight counters do not \
+                 know its picks for what they are"
+            ));
+        }
+    }
+
     fn flow(&mut self, entry: &FlowEntry) -> Result<(usize, Option<FlowPlan>), ConfigError> {
         let detector = self.policy(
             entry.saturation_detector.as_ref(),
@@ -354,7 +368,7 @@ impl Planner {
         expected: &str,
     ) -> Result<usize, ConfigError> {
         let found = match reference {
-            Some(reference) if reference.name != usual => {
+            Some(reference) if reference.name != usual || self.instances.lists(usual) => {
                 self.instances.resolve_as(reference, fits, expected)?
             }
             _ => self.instances.usual(usual, fits)?,
