@@ -24,6 +24,7 @@ pub use baselines::{
     JoinShortestExpectedWork, LeastRequests, LeastTokens, PowerOfTwoChoices, Random, RoundRobin,
     SessionAffinity,
 };
+pub use config::RouterConfig;
 pub use error::DataplaneError;
 pub use flow::{FairnessPolicy, FlowView, OrderingPolicy, UsageLimit};
 pub use gateway::{Admission, Gateway, GatewayPolicies};

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use foretoken_des_kernel::SimTime;
+
 use super::instance::Instance;
 use super::options::BuildOptions;
 use super::plan::{BandPlan, FlowPlan, Plan};
@@ -103,7 +105,12 @@ impl Plan {
         config.no_endpoint_ttl = flow.no_endpoint_ttl;
         config.eviction = eviction(flow, sees, options);
         let usage = made(&self.instances[flow.usage], Instance::usage, options);
-        Admission::Flow(Box::new(FlowControl::new(config, detector, usage)))
+        let mut control = FlowControl::new(config, detector, usage);
+        // Bands of objectives are there from the start, and count where ceilings go by rank.
+        for &priority in options.objectives.values() {
+            control.objective_added(SimTime::ZERO, priority);
+        }
+        Admission::Flow(Box::new(control))
     }
 
     fn band(&self, plan: &BandPlan, options: &BuildOptions) -> BandConfig {

@@ -131,9 +131,16 @@ pub(super) struct Value {
 impl Value {
     /// Reads a document.
     pub(super) fn parse(text: &str) -> Result<Self, ConfigError> {
+        // Deep documents would exhaust the stack, since each level of the tree takes several calls, and
+        // aliases of aliases the memory.
+        let options = serde_saphyr::options! {
+            budget: serde_saphyr::budget! { max_depth: 24, max_nodes: 20_000 },
+        };
         let root: Spanned<Node> =
-            serde_saphyr::from_str(text).map_err(|error| ConfigError::Syntax {
-                problem: error.to_string(),
+            serde_saphyr::from_str_with_options(text, options).map_err(|error| {
+                ConfigError::Syntax {
+                    problem: error.to_string(),
+                }
             })?;
         Ok(Self {
             line: root.referenced.line().max(1),

@@ -115,11 +115,17 @@ impl Instances {
         self.all.iter().position(|instance| instance.name == name)
     }
 
+    /// Whether the file lists an instance of this name.
+    pub(super) fn lists(&self, name: &str) -> bool {
+        let found = self.find(name).map(|place| &self.all[place]);
+        found.is_some_and(|instance| instance.origin == Origin::Listed)
+    }
+
     /// The instance that a file names, which has to be one that it lists.
     pub(super) fn resolve(&self, reference: &Reference) -> Result<usize, ConfigError> {
         let found = self.find(&reference.name);
-        let listed = |&place: &usize| self.all[place].origin == Origin::Listed;
-        found.filter(listed).ok_or_else(|| {
+        let found = found.filter(|_| self.lists(&reference.name));
+        found.ok_or_else(|| {
             let listed = self
                 .all
                 .iter()

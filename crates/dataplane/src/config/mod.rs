@@ -2,7 +2,7 @@
 //!
 //! A file is read with all its plugins, completed as llm-d does it (a profile, a handler, a picker,
 //! policies and data producers where it names none), and checked; then it builds the policies of as
-//! many gateways as there are replicas of the router.
+//! many gateways as there are replicas of the router. [`shipped`] has files to begin with.
 //!
 //! ```
 //! use foretoken_dataplane::config::{BuildOptions, RouterConfig};

@@ -70,6 +70,36 @@ fn lines() -> impl Strategy<Value = String> {
     prop::collection::vec(line, 0..12).prop_map(|lines| lines.join("\n"))
 }
 
+fn is_refused(yaml: &str) -> bool {
+    RouterConfig::from_yaml(yaml).is_err()
+}
+
+#[test]
+fn deep_documents_are_refused() {
+    for (open, close) in [("[", "]"), ("{a: ", "}")] {
+        let deep = format!("plugins: {}{}", open.repeat(100_000), close.repeat(100_000));
+        assert!(is_refused(&deep));
+    }
+}
+
+#[test]
+fn swelling_documents_are_refused() {
+    let level = |level: u32| {
+        let below = format!("*a{}, ", level - 1).repeat(10);
+        format!("a{level}: &a{level} [{below}]\n")
+    };
+    let yaml = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+    let yaml = yaml + &(1..20).map(level).collect::<String>();
+    assert!(is_refused(&yaml));
+}
+
+#[test]
+fn chains_of_aliases_are_refused() {
+    let level = |level: u32| format!("a{level}: &a{level} [*a{}]\n", level - 1);
+    let yaml = "a0: &a0 [x]\n".to_owned() + &(1..10_000).map(level).collect::<String>();
+    assert!(is_refused(&yaml));
+}
+
 proptest! {
     #[test]
     fn arbitrary_text_never_panics(text in "\\PC{0,200}") {

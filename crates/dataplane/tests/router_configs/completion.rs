@@ -1,14 +1,15 @@
 //! What llm-d adds to a file, and what it makes of names.
 
-use foretoken_dataplane::EndpointId;
-use foretoken_dataplane::gateway::EngineMetrics;
-use foretoken_dataplane::{Admission, Response};
+use foretoken_dataplane::config::{BuildOptions, RouterConfig};
+use foretoken_dataplane::gateway::{EngineMetrics, GatewayEvent};
+use foretoken_dataplane::pipeline::pickers::Ties;
+use foretoken_dataplane::{Admission, EndpointId, Gateway, Response};
+use foretoken_des_kernel::SimDuration;
 use foretoken_workload::{ObjectivePriority, RejectReason, RequestId};
 
 use super::support::{
     NOW, config, gateway, gateway_with, pool, read, request, route, submit, with_priority,
 };
-use foretoken_dataplane::config::BuildOptions;
 
 fn lines(body: &str) -> Vec<String> {
     let text = config(body).to_string();
@@ -145,7 +146,7 @@ schedulingProfiles:
 - {name: other, plugins: [{pluginRef: sticky, weight: 2}, {pluginRef: queue-scorer}]}
 ";
     let mut gateway = gateway(&config(body), pool(&["", ""]));
-    let busy = |gateway: &mut foretoken_dataplane::Gateway, endpoint| {
+    let busy = |gateway: &mut Gateway, endpoint| {
         for id in 0..2 {
             let metrics = EngineMetrics {
                 queued: u32::from(id == endpoint),
@@ -269,7 +270,7 @@ flowControl:
 fn options_reach_the_gateway() {
     let options = BuildOptions::default()
         .objective("batch", ObjectivePriority::new(-1))
-        .decision_time(foretoken_des_kernel::SimDuration::from_millis(1));
+        .decision_time(SimDuration::from_millis(1));
     let config = config("plugins: [{type: active-request-scorer}]");
     let policies = config.build(&options);
     assert_eq!(policies.decision_time.as_nanos(), 1_000_000);
@@ -286,20 +287,37 @@ fn options_reach_the_gateway() {
 }
 
 #[test]
+fn objectives_have_bands_from_the_start() {
+    let options = BuildOptions::default().objective("urgent", ObjectivePriority::new(5));
+    let policies = config("featureGates: [flowControl]").build(&options);
+    let Admission::Flow(flow) = policies.admission else {
+        panic!("flow control is on");
+    };
+    let bands: Vec<_> = flow.bands().map(|(band, _)| band.get()).collect();
+    assert_eq!(bands, [5, 0]);
+}
+
+#[test]
+fn configurations_cross_threads() {
+    fn crosses<T: Send + Sync + Clone>(_: &T) {}
+    crosses(&config(""));
+    crosses(&BuildOptions::default());
+}
+
+#[test]
 fn silence_is_forgiven_only_with_the_option() {
     let config = config("plugins: [{type: active-request-scorer}]");
-    let silence = foretoken_des_kernel::SimDuration::from_secs(300);
+    let silence = SimDuration::from_secs(300);
     for (options, expected) in [
         (BuildOptions::default(), 1),
         (BuildOptions::default().drop_silent_after(silence), 0),
     ] {
-        use foretoken_dataplane::pipeline::pickers::Ties;
         let mut gateway = gateway_with(&config, pool(&["", ""]), &options.ties(Ties::First));
         assert_eq!(route(&mut gateway, request(0, 0, 64)), 0);
-        let later = NOW + foretoken_des_kernel::SimDuration::from_secs(900);
+        let later = NOW + SimDuration::from_secs(900);
         let mut endpoint = None;
         let submitted = gateway.submit(later, request(1, 0, 64), &mut |event| {
-            if let foretoken_dataplane::gateway::GatewayEvent::Dispatch { placement, .. } = event {
+            if let GatewayEvent::Dispatch { placement, .. } = event {
                 endpoint = Some(placement.endpoint.get());
             }
         });
@@ -317,7 +335,7 @@ fn every_version_of_the_api_is_read() {
         "llm-d.ai/v1",
     ] {
         let yaml = format!("apiVersion: {version}\nkind: EndpointPickerConfig\n");
-        assert!(foretoken_dataplane::config::RouterConfig::from_yaml(&yaml).is_ok());
+        assert!(RouterConfig::from_yaml(&yaml).is_ok());
     }
     assert!(read("metadata: {name: mine}").is_ok());
 }

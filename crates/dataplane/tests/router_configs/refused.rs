@@ -70,7 +70,7 @@ refused! {
     a_missing_decode_profile: "plugins:\n- type: disagg-profile-handler\n- type: queue-scorer\n" =>
         "line 4: plugins[0].type: no profile is named decode: there is only default";
     several_profiles_without_a_handler: "schedulingProfiles:\n- name: a\n- name: b\n" =>
-        "line 1: schedulingProfiles: several profiles (b is the second) need a profile handler, as \
+        "line 5: schedulingProfiles[1].name: a second profile needs a profile handler among the plugins, as \
          disagg-profile-handler";
     several_profiles_for_a_single_handler: "plugins:\n- type: single-profile-handler\nschedulingProfiles:\n- name: a\n- name: b\n" =>
         "line 4: plugins[0].type: there are 2 profiles: a single-profile-handler runs a single one";

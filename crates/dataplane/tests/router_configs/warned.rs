@@ -56,6 +56,11 @@ fn what_llm_d_would_say_and_what_has_no_effect() {
             "line 4: parser is deprecated here: it belongs into requestHandler.parsers",
         ),
         (
+            "plugins: [{type: disagg-profile-handler, parameters: {prefillProfile: p}}]\nschedulingProfiles: [{name: decode}, {name: p}]",
+            "profile p is not named prefill: prefix indexes and in-flight counters do not know its \
+             picks for what they are",
+        ),
+        (
             "flowControl: {maxRequests: 5}",
             "flowControl has no effect without the feature gate flowControl",
         ),
