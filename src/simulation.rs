@@ -393,7 +393,7 @@ impl Simulation {
             None => Ok(()),
             Some(change) => {
                 let allowed = format!("0 to {}", engines - 1);
-                let field = "pool-change.engine";
+                let field = "gateway.outages.engine";
                 Err(Error::out_of_range(field, &change.engine, allowed))
             }
         }

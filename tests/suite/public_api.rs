@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use foretoken::dataplane::{Picker, Pipeline, Scorer};
 use foretoken::des_kernel::SimRng;
 use foretoken::engine::RunningView;
 use foretoken::latency_model::{DecodeLaw, Term};
@@ -436,4 +437,48 @@ fn every_policy_trait_is_object_safe() {
     let _: Box<dyn LengthDistribution> = Box::new(Alternating);
     let _: Arc<dyn LatencyModel> = Arc::new(Affine::example());
     let _: Box<dyn MetricSink> = Box::new(Tokens::default());
+}
+
+/// Picks somebody who does not exist.
+struct Nobody;
+
+impl Picker for Nobody {
+    fn pick(&mut self, totals: &[f64], _: &mut SimRng, picks: &mut Vec<usize>) {
+        picks.push(totals.len());
+    }
+}
+
+/// Scores what cannot be scored.
+struct Undefined;
+
+impl Scorer for Undefined {
+    fn score(
+        &mut self,
+        _: &RequestView<'_>,
+        _: &[usize],
+        _: &mut GatewayContext<'_>,
+        scores: &mut [f64],
+    ) {
+        scores.fill(f64::NAN);
+    }
+}
+
+#[test]
+fn a_plugin_whose_answer_means_nothing_ends_the_run_with_an_error_that_names_it() {
+    let error = |router: Pipeline| {
+        let run = simulation(1.0, 5).router(router).run();
+        run.expect_err("it makes no sense").to_string()
+    };
+    assert_eq!(
+        error(Pipeline::new().picker(Nobody)),
+        "the picker of profile default answered candidate 2: allowed is candidates below 2"
+    );
+    assert_eq!(
+        error(Pipeline::new().scorer(1.0, Undefined)),
+        "a scorer of profile default answered NaN: allowed is scores that are numbers"
+    );
+    let beyond = |_: &RequestView<'_>, _: &EndpointView| false;
+    let nobody_left = simulation(1.0, 5).router(Pipeline::new().filter(beyond));
+    let report = nobody_left.run().expect("an empty answer is an answer");
+    assert_eq!(report.overall.counts.rejected["no candidate"], 5);
 }

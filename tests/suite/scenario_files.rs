@@ -11,7 +11,12 @@ fn from_yaml(text: &str) -> Result<Scenario, String> {
     serde_saphyr::from_str(text).map_err(|error| error.to_string())
 }
 
-const EXAMPLES: [&str; 2] = ["chat-llama-8b.yaml", "codegen-llama-70b.yaml"];
+const EXAMPLES: [&str; 4] = [
+    "chat-llama-8b.yaml",
+    "codegen-llama-70b.yaml",
+    "disaggregated-llama-8b.yaml",
+    "three-classes-flow-control.yaml",
+];
 
 #[test]
 fn every_example_is_tested_here() {
@@ -181,5 +186,60 @@ fn objectives_of_classes_are_part_of_a_scenario() {
     ] {
         let error = from_yaml(&format!("{chat}slos:\n  {wrong}\n")).expect_err(wrong);
         assert!(error.contains(named), "{error}");
+    }
+}
+
+#[test]
+fn engines_of_a_pool_may_differ_in_accelerator_and_role() {
+    let mut scenario = from_yaml(&example("disaggregated-llama-8b.yaml")).expect("it is valid");
+    scenario.horizon_s = Some(20.0);
+    let report = scenario
+        .run(&Catalog::builtin(), &Physics::default())
+        .expect("it is valid");
+    // Three that only prefill, two that only answer.
+    let served: Vec<_> = report.endpoints.iter().map(|e| e.served > 0).collect();
+    assert_eq!(served, [false, false, false, true, true]);
+    assert!(report.overall.kv_transfer_ms.is_some());
+}
+
+#[test]
+fn a_gateway_says_what_is_wrong_with_its_settings() {
+    let base = example("disaggregated-llama-8b.yaml");
+    let refused = |from: &str, to: &str| {
+        let scenario = from_yaml(&base.replacen(from, to, 1)).expect("it is well-formed");
+        let error = scenario
+            .run(&Catalog::builtin(), &Physics::default())
+            .expect_err(to);
+        error.to_string()
+    };
+    for (from, to, message) in [
+        (
+            "network-delay-ms: 0.2",
+            "network-delay-ms: -1",
+            "gateway.network-delay-ms is -1: allowed is 0 to a day",
+        ),
+        (
+            "network-delay-ms: 0.2",
+            "replicas: 0",
+            "gateway.replicas is 0: allowed is 1 to 64",
+        ),
+        (
+            "bandwidth-gbps: 400",
+            "bandwidth-gbps: 0",
+            "gateway.kv-link.bandwidth-gbps is 0: allowed is finite, above 0",
+        ),
+        (
+            "network-delay-ms: 0.2",
+            "outages: [{ engine: 9, from-s: 1 }]",
+            "gateway.outages.engine is 9: allowed is 0 to 4",
+        ),
+        (
+            "router-config: disaggregated-uncached",
+            "router-config: no-such-file.yaml",
+            "no-such-file.yaml: No such file or directory",
+        ),
+    ] {
+        let error = refused(from, to);
+        assert!(error.contains(message), "{error}");
     }
 }
