@@ -74,9 +74,23 @@ fn name(fields: &mut Fields, key: &'static str) -> Result<Option<Reference>, Con
     fields.maybe(key, Reference::read)
 }
 
-/// The first of several spellings, the current one first.
-fn first(names: impl IntoIterator<Item = Option<Reference>>) -> Option<Reference> {
-    names.into_iter().flatten().next()
+/// The name in a section, else the one in an older place outside of it.
+fn name_in(
+    section: &mut Fields,
+    key: &'static str,
+    reading: &mut Reading<'_>,
+    old_keys: &[&'static str],
+) -> Result<Option<Reference>, ConfigError> {
+    let mut found = name(section, key)?;
+    for old_key in old_keys {
+        let Some(old) = name(&mut reading.fields, old_key)? else {
+            continue;
+        };
+        let text = format!("{old_key} is deprecated: profiles and deciders have sections");
+        reading.warn(&old.place, &text);
+        found.get_or_insert(old);
+    }
+    Ok(found)
 }
 
 #[derive(Clone, Copy)]
@@ -94,22 +108,13 @@ pub(super) fn disagg(reading: &mut Reading<'_>) -> Roles {
     let section = |fields: &mut Fields, key| fields.take(key).unwrap_or_else(|| fields.here());
     let mut profiles = section(&mut reading.fields, "profiles").fields()?;
     let mut deciders = section(&mut reading.fields, "deciders").fields()?;
-    let flat = &mut reading.fields;
-    let decode = first([name(&mut profiles, "decode")?, name(flat, "decodeProfile")?]);
-    let prefill = first([
-        name(&mut profiles, "prefill")?,
-        name(flat, "prefillProfile")?,
-    ]);
-    let encode = first([name(&mut profiles, "encode")?, name(flat, "encodeProfile")?]);
-    let decider = first([
-        name(&mut deciders, "prefill")?,
-        name(flat, "prefillDeciderPluginName")?,
-        name(flat, "deciderPluginName")?,
-    ]);
-    let encode_decider = first([
-        name(&mut deciders, "encode")?,
-        name(flat, "encodeDeciderPluginName")?,
-    ]);
+    let decode = name_in(&mut profiles, "decode", reading, &["decodeProfile"])?;
+    let prefill = name_in(&mut profiles, "prefill", reading, &["prefillProfile"])?;
+    let encode = name_in(&mut profiles, "encode", reading, &["encodeProfile"])?;
+    let old_deciders = ["prefillDeciderPluginName", "deciderPluginName"];
+    let decider = name_in(&mut deciders, "prefill", reading, &old_deciders)?;
+    let old_deciders = ["encodeDeciderPluginName"];
+    let encode_decider = name_in(&mut deciders, "encode", reading, &old_deciders)?;
     profiles.finish()?;
     deciders.finish()?;
     if let Some(encode) = encode.as_ref().or(encode_decider.as_ref()) {

@@ -61,6 +61,11 @@ fn what_llm_d_would_say_and_what_has_no_effect() {
              picks for what they are",
         ),
         (
+            "plugins: [{type: disagg-profile-handler, parameters: {decodeProfile: default}}]",
+            "line 3: plugin disagg-profile-handler: decodeProfile is deprecated: profiles and deciders \
+             have sections",
+        ),
+        (
             "flowControl: {maxRequests: 5}",
             "flowControl has no effect without the feature gate flowControl",
         ),
@@ -87,6 +92,22 @@ fn what_llm_d_would_say_and_what_has_no_effect() {
             "{body}: {warnings:?}"
         );
     }
+}
+
+#[test]
+fn the_encode_stage_is_worth_one_word() {
+    let body = "
+plugins:
+- {type: disagg-profile-handler, parameters: {profiles: {decode: default}, deciders: {encode: media}}}
+- {name: media, type: always-disagg-multimodal-decider}
+";
+    assert_eq!(
+        warnings(body),
+        [
+            "line 5: plugin disagg-profile-handler: the encode stage is never run: simulated requests \
+          have no media"
+        ]
+    );
 }
 
 #[test]

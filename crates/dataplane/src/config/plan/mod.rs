@@ -10,6 +10,7 @@ use foretoken_workload::ObjectivePriority;
 
 use super::document::ConfigError;
 use super::instance::{Instance, Instances};
+use super::reading::Named;
 use super::role::{Handler, Order};
 use super::schema::Document;
 use crate::flow::Limits;
@@ -80,7 +81,7 @@ impl Plan {
             } => planner.instances.find(decider),
             _ => None,
         };
-        planner.used.extend(decider);
+        planner.use_deciders();
         let (detector, flow) = planner.flow(&document.flow)?;
         if !document.flow_control && document.flow.says_more_than_detector() {
             planner.warn("flowControl has no effect without the feature gate flowControl".into());
@@ -120,6 +121,14 @@ struct Planner {
 impl Planner {
     fn warn(&mut self, text: String) {
         self.instances.notes.warnings.push(text);
+    }
+
+    /// Those that a handler names, of whatever stage.
+    fn use_deciders(&mut self) {
+        let named = self.instances.notes.named.iter();
+        let deciders = named.filter(|(named, _)| *named == Named::Decider);
+        let found = deciders.filter_map(|(_, reference)| self.instances.find(&reference.name));
+        self.used.extend(found);
     }
 
     fn warn_of_unused(&mut self) {
