@@ -34,6 +34,90 @@ impl Occurrence {
     }
 }
 
+/// Output tokens on their way to clients: each of `requests` gets one at each of `times`.
+///
+/// A step gives a token to every sequence that decodes, and most steps are followed by one of the same
+/// sequences, so that one run stands for many tokens.
+///
+/// ```
+/// use foretoken_des_kernel::{SimDuration, SimTime};
+/// use foretoken_workload::{RequestId, TokenRun};
+///
+/// let requests = [1, 4].map(RequestId::new);
+/// let times = [10, 20, 30].map(SimTime::from_nanos);
+/// let run = TokenRun::new(&requests, &times).after(SimDuration::from_nanos(5));
+/// assert_eq!(run.tokens(), 6);
+/// assert_eq!(run.last(), Some(SimTime::from_nanos(35)));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TokenRun<'a> {
+    /// Who gets them; no request twice.
+    pub requests: &'a [RequestId],
+    /// When they leave, in order.
+    pub times: &'a [SimTime],
+    /// How much later they reach the client.
+    pub delay: SimDuration,
+}
+
+impl<'a> TokenRun<'a> {
+    /// Tokens that reach the client when they leave.
+    pub const fn new(requests: &'a [RequestId], times: &'a [SimTime]) -> Self {
+        Self {
+            requests,
+            times,
+            delay: SimDuration::ZERO,
+        }
+    }
+
+    /// The same, on the way for so much longer.
+    #[must_use]
+    pub fn after(self, delay: SimDuration) -> Self {
+        Self {
+            delay: self.delay + delay,
+            ..self
+        }
+    }
+
+    /// Those that reach the client at `horizon` or before.
+    #[must_use]
+    pub fn until(self, horizon: SimTime) -> Self {
+        let delay = self.delay;
+        let count = self
+            .times
+            .partition_point(|&time| time.checked_add(delay).is_some_and(|at| at <= horizon));
+        Self {
+            times: &self.times[..count],
+            ..self
+        }
+    }
+
+    /// When they reach the client.
+    pub fn arrivals(self) -> impl Iterator<Item = SimTime> + 'a {
+        self.times.iter().map(move |&time| time + self.delay)
+    }
+
+    /// When the last of them does.
+    pub fn last(self) -> Option<SimTime> {
+        self.times.last().map(|&time| time + self.delay)
+    }
+
+    /// Tokens in all.
+    pub fn tokens(self) -> u64 {
+        self.requests.len() as u64 * self.times.len() as u64
+    }
+
+    /// Token by token, in the order of their times.
+    pub fn occurrences(self) -> impl Iterator<Item = Occurrence> + 'a {
+        let what = Lifecycle::Tokens { count: 1 };
+        self.arrivals().flat_map(move |at| {
+            self.requests
+                .iter()
+                .map(move |&request| Occurrence::new(at, request, what))
+        })
+    }
+}
+
 /// The stations of a request's life after its arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
