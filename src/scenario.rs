@@ -4,7 +4,7 @@ use foretoken_des_kernel::{RngStreams, SimTime};
 use foretoken_hwspec::Catalog;
 use foretoken_latency_model::{Confidence, Extent};
 use foretoken_metrics::{MetricSink, Recorder, Recording, Report, RequestRecord, Slos, StepRecord};
-use foretoken_workload::WorkloadSpec;
+use foretoken_workload::{TokenRun, WorkloadSpec};
 use serde::{Deserialize, Serialize};
 
 use crate::deployment::{Deployment, Physics, Resolved};
@@ -206,6 +206,8 @@ impl Reach {
 }
 
 impl MetricSink for Reach {
+    fn on_tokens(&mut self, _: &TokenRun<'_>) {}
+
     fn on_step(&mut self, step: &StepRecord) {
         self.0 = self.0.max(Extent {
             sequences: step.sequences.into(),

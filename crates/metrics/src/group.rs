@@ -69,12 +69,13 @@ impl Group {
             u64::from(request.prompt.tokens()) + u64::from(request.output_tokens());
     }
 
-    pub(crate) fn add_gap(&mut self, nanos: u64) {
+    /// A gap that came so many times.
+    pub(crate) fn add_gaps(&mut self, nanos: u64, times: u64) {
         if self.run.0 == nanos {
-            self.run.1 += 1;
+            self.run.1 += times;
         } else {
             self.end_run();
-            self.run = (nanos, 1);
+            self.run = (nanos, times);
         }
     }
 

@@ -68,6 +68,7 @@ pub mod sink;
 pub mod slo;
 mod summary;
 mod table;
+mod timeline;
 mod window;
 
 pub use digest::RunDigest;

@@ -4,6 +4,8 @@ use foretoken_des_kernel::{Fingerprint, SimDuration, SimTime};
 use foretoken_workload::{FlowId, Request, RequestId, SloClass, StageId};
 use serde::Serialize;
 
+use crate::timeline::{Extension, Timeline};
+
 use crate::outcome::Outcome;
 
 /// One request as its client saw it.
@@ -58,7 +60,7 @@ pub struct RequestRecord {
     /// Times between its tokens.
     pub gaps: Gaps,
     /// Fingerprint of the times of all its tokens.
-    timeline: Fingerprint,
+    timeline: Timeline,
 }
 
 impl RequestRecord {
@@ -83,7 +85,7 @@ impl RequestRecord {
             preemptions: 0,
             outcome: Outcome::InFlight,
             gaps: Gaps::default(),
-            timeline: Fingerprint::new(),
+            timeline: Timeline::default(),
         }
     }
 
@@ -119,13 +121,26 @@ impl RequestRecord {
         } else {
             self.gaps.add(gap);
         }
-        self.timeline = self.timeline.with(gap.as_nanos());
+        self.timeline.push(gap);
         // The others of a group come at once.
         for _ in 1..count {
             self.gaps.add(SimDuration::ZERO);
-            self.timeline = self.timeline.with(0);
+            self.timeline.push(SimDuration::ZERO);
         }
         self.output_tokens += count;
+    }
+
+    /// Takes down tokens that come one by one: the first `gap` after the token before (or after the
+    /// arrival), the others as `later` says.
+    pub(crate) fn add_run(&mut self, gap: SimDuration, later: &LaterGaps) {
+        self.add_tokens(gap, 1);
+        self.gaps.total += later.total;
+        self.gaps.longest = self.gaps.longest.max(later.longest);
+        if let Some(list) = &mut self.gaps.list {
+            list.extend_from_slice(&later.list);
+        }
+        self.timeline.extend(&later.extension);
+        self.output_tokens += later.count();
     }
 
     /// Time per output token (TPOT): the time from the first to the last token, divided by the
@@ -246,6 +261,36 @@ pub struct KvTransfer {
     pub bytes: u64,
     /// From the first wish to read until all was there, waiting for the link included.
     pub took: SimDuration,
+}
+
+/// The gaps of a run of tokens but for the first: the same for all requests of the run.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LaterGaps {
+    pub(crate) list: Vec<SimDuration>,
+    total: SimDuration,
+    longest: SimDuration,
+    extension: Extension,
+}
+
+impl LaterGaps {
+    /// Takes the gaps between `times`, in place of what was there.
+    pub(crate) fn take(&mut self, times: &[SimTime]) {
+        self.list.clear();
+        self.total = SimDuration::ZERO;
+        self.longest = SimDuration::ZERO;
+        self.extension = Extension::default();
+        for pair in times.windows(2) {
+            let gap = pair[1] - pair[0];
+            self.list.push(gap);
+            self.total += gap;
+            self.longest = self.longest.max(gap);
+            self.extension.push(gap);
+        }
+    }
+
+    fn count(&self) -> u32 {
+        u32::try_from(self.list.len()).expect("a request has fewer than 2^32 tokens")
+    }
 }
 
 /// The times between the tokens of one request: its inter-token latencies (ITL).

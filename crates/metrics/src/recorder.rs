@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use foretoken_des_kernel::stats::Quantiles;
 use foretoken_des_kernel::{Fingerprint, SimTime};
-use foretoken_workload::{Lifecycle, Occurrence, Request, RequestId};
+use foretoken_workload::{Lifecycle, Occurrence, Request, RequestId, TokenRun};
 
 use crate::group::{Group, GroupKey};
 use crate::load::Load;
 use crate::outcome::Outcome;
-use crate::record::RequestRecord;
+use crate::record::{LaterGaps, RequestRecord};
 use crate::sink::{LevelRecord, MetricSink, StepRecord};
 
 /// Takes down what happens to every request, and how full and busy the engines are.
@@ -36,6 +36,10 @@ pub struct Recorder {
     load: Load,
     last_seen: SimTime,
     keep_gaps: bool,
+    /// What all requests of the run in hand have in common.
+    later: LaterGaps,
+    /// How many requests of each group are in the run in hand.
+    members: Vec<(u32, u64)>,
 }
 
 const NOT_ARRIVED: u32 = u32::MAX;
@@ -59,7 +63,7 @@ impl Default for Recorder {
 
 impl Recorder {
     /// Nothing has happened yet.
-    pub const fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             places: Vec::new(),
             live: Vec::new(),
@@ -69,12 +73,14 @@ impl Recorder {
             load: Load::new(),
             last_seen: SimTime::ZERO,
             keep_gaps: false,
+            later: LaterGaps::default(),
+            members: Vec::new(),
         }
     }
 
     /// Keeps all gaps of every request, at 8 bytes per token.
     #[must_use]
-    pub const fn keeping_gaps(mut self) -> Self {
+    pub fn keeping_gaps(mut self) -> Self {
         self.keep_gaps = true;
         self
     }
@@ -179,7 +185,7 @@ impl MetricSink for Recorder {
                 *last = at;
                 let group = &mut self.groups[*group as usize];
                 if record.ttft.is_some() {
-                    group.add_gap(gap.as_nanos());
+                    group.add_gaps(gap.as_nanos(), 1);
                 }
                 group.add_zeros(count - 1);
                 record.add_tokens(gap, count);
@@ -192,6 +198,45 @@ impl MetricSink for Recorder {
             Lifecycle::Rejected { reason } => self.end(id, Outcome::Rejected(reason), at),
             // Nothing is counted when a request resumes, nor at stations that may come to be.
             _ => {}
+        }
+    }
+
+    fn on_tokens(&mut self, run: &TokenRun<'_>) {
+        let (Some(first), Some(last)) = (run.arrivals().next(), run.last()) else {
+            return;
+        };
+        self.last_seen = self.last_seen.max(last);
+        self.later.take(run.times);
+        self.members.clear();
+        for &id in run.requests {
+            let place = self
+                .places
+                .get(id.index())
+                .map_or(NOT_ARRIVED, |&place| place);
+            let Some(live) = self.live.get_mut(place as usize) else {
+                panic!("request lifecycle: request {id} has not arrived or has ended, yet a token")
+            };
+            let gap = first - live.last;
+            live.last = last;
+            if live.record.ttft.is_some() {
+                self.groups[live.group as usize].add_gaps(gap.as_nanos(), 1);
+            }
+            live.record.add_run(gap, &self.later);
+            // Most batches are of one group, and of a few otherwise.
+            match self
+                .members
+                .iter_mut()
+                .find(|(group, _)| *group == live.group)
+            {
+                Some((_, count)) => *count += 1,
+                None => self.members.push((live.group, 1)),
+            }
+        }
+        for &(group, count) in &self.members {
+            let group = &mut self.groups[group as usize];
+            for gap in &self.later.list {
+                group.add_gaps(gap.as_nanos(), count);
+            }
         }
     }
 
@@ -325,6 +370,49 @@ mod tests {
             [(0, 1), (7, 1), (33, 1)]
         );
         assert_eq!(recording.end(), at(200));
+    }
+
+    #[test]
+    fn a_run_of_tokens_equals_its_tokens_one_by_one() {
+        let (mut runs, mut tokens) = (
+            Recorder::new().keeping_gaps(),
+            Recorder::new().keeping_gaps(),
+        );
+        for recorder in [&mut runs, &mut tokens] {
+            for id in 0..3 {
+                let prompt = Prompt::new([Segment::new(ContentId::new(1), 30)]).expect("it has");
+                let mut request = Request::new(RequestId::new(id), at(u64::from(id)), prompt, 9);
+                request.flow = FlowId::new(id / 2);
+                recorder.on_arrival(&request);
+            }
+        }
+        let everyone = [0, 1, 2].map(RequestId::new);
+        let delay = SimDuration::from_nanos(4);
+        for (requests, times) in [
+            (&everyone[..2], &[50, 57, 64, 70][..]),
+            (&everyone[..], &[90]),
+            (&everyone[1..], &[95, 95, 120]),
+            (&everyone[..1], &[]),
+        ] {
+            let times: Vec<SimTime> = times.iter().map(|&time| at(time)).collect();
+            let run = TokenRun::new(requests, &times).after(delay);
+            runs.on_tokens(&run);
+            for occurrence in run.occurrences() {
+                tokens.on_occurrence(&occurrence);
+            }
+        }
+        for recorder in [&mut runs, &mut tokens] {
+            tell(recorder, 1, 124, LENGTH);
+        }
+        let (runs, tokens) = (runs.finish(at(200)), tokens.finish(at(200)));
+        assert_eq!(runs.records(), tokens.records());
+        assert_eq!(runs.fingerprint(), tokens.fingerprint());
+        let pairs = runs.groups().iter().zip(tokens.groups());
+        for (of_runs, of_tokens) in pairs {
+            let [mut of_runs, mut of_tokens] =
+                [of_runs, of_tokens].map(|group| group.gaps().clone());
+            assert!(of_runs.runs().eq(of_tokens.runs()));
+        }
     }
 
     #[test]

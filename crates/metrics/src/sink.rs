@@ -1,7 +1,7 @@
 //! Where a running simulation pours what happens: [`MetricSink`].
 
 use foretoken_des_kernel::SimTime;
-use foretoken_workload::{Occurrence, Request};
+use foretoken_workload::{Occurrence, Request, TokenRun};
 
 /// The accelerator's work on one step of an engine.
 ///
@@ -77,6 +77,14 @@ pub trait MetricSink {
         let _ = occurrence;
     }
 
+    /// Several requests get tokens at several times. Unless written, each token is told as an
+    /// [occurrence](Self::on_occurrence) of its own, in the order of their times.
+    fn on_tokens(&mut self, run: &TokenRun<'_>) {
+        for occurrence in run.occurrences() {
+            self.on_occurrence(&occurrence);
+        }
+    }
+
     /// An accelerator finished a step.
     fn on_step(&mut self, step: &StepRecord) {
         let _ = step;
@@ -96,6 +104,9 @@ macro_rules! tell {
         }
         fn on_occurrence(&mut $self, occurrence: &Occurrence) {
             $($each.on_occurrence(occurrence);)+
+        }
+        fn on_tokens(&mut $self, run: &TokenRun<'_>) {
+            $($each.on_tokens(run);)+
         }
         fn on_step(&mut $self, step: &StepRecord) {
             $($each.on_step(step);)+
@@ -119,6 +130,11 @@ macro_rules! tell_all {
                 sink.on_occurrence(occurrence);
             }
         }
+        fn on_tokens(&mut self, run: &TokenRun<'_>) {
+            for sink in self.as_mut_slice() {
+                sink.on_tokens(run);
+            }
+        }
         fn on_step(&mut self, step: &StepRecord) {
             for sink in self.as_mut_slice() {
                 sink.on_step(step);
@@ -133,7 +149,9 @@ macro_rules! tell_all {
 }
 
 /// Ignores everything.
-impl MetricSink for () {}
+impl MetricSink for () {
+    fn on_tokens(&mut self, _: &TokenRun<'_>) {}
+}
 
 impl<S: MetricSink + ?Sized> MetricSink for &mut S {
     tell!(self => (**self));

@@ -1,0 +1,128 @@
+//! [`Timeline`]: a fingerprint of the times of a request's tokens that takes many of them at once.
+
+use foretoken_des_kernel::SimDuration;
+
+/// A Mersenne prime: remainders take shifts and additions.
+const PRIME: u64 = (1 << 61) - 1;
+
+/// Any large number below the prime.
+const BASE: u64 = 0x0a5f_4c3b_1d79_e862;
+
+/// A polynomial fingerprint of a sequence of gaps: the value at a fixed point of the polynomial whose
+/// coefficients are the gaps.
+///
+/// Unlike a chain of mixing steps it can be extended by a whole sequence whose own fingerprint is known:
+/// all sequences of a batch share the gaps of a run of steps, which are hashed once. How a sequence is
+/// cut into runs makes no difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Timeline(u64);
+
+/// The fingerprint of a sequence of gaps, and how far it moves what comes before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Extension {
+    value: u64,
+    /// `BASE` to the power of its length.
+    shift: u64,
+}
+
+impl Default for Extension {
+    /// By nothing.
+    fn default() -> Self {
+        Self { value: 0, shift: 1 }
+    }
+}
+
+impl Extension {
+    /// Appends a gap.
+    pub(crate) fn push(&mut self, gap: SimDuration) {
+        self.value = add(multiply(self.value, BASE), coefficient(gap));
+        self.shift = multiply(self.shift, BASE);
+    }
+}
+
+impl Timeline {
+    /// Appends a gap.
+    pub(crate) fn push(&mut self, gap: SimDuration) {
+        self.0 = add(multiply(self.0, BASE), coefficient(gap));
+    }
+
+    /// Appends a sequence of gaps.
+    pub(crate) fn extend(&mut self, by: &Extension) {
+        self.0 = add(multiply(self.0, by.shift), by.value);
+    }
+
+    pub(crate) const fn value(self) -> u64 {
+        self.0
+    }
+}
+
+/// Never 0, so that a gap of nothing counts.
+fn coefficient(gap: SimDuration) -> u64 {
+    gap.as_nanos() % (PRIME - 1) + 1
+}
+
+fn multiply(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "both factors are below 2^61, so the product's two parts are, too"
+    )]
+    let (low, high) = ((product as u64) & PRIME, (product >> 61) as u64);
+    add(low, high)
+}
+
+fn add(a: u64, b: u64) -> u64 {
+    let sum = a + b;
+    if sum >= PRIME { sum - PRIME } else { sum }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timeline(gaps: &[u64]) -> Timeline {
+        let mut timeline = Timeline::default();
+        for &gap in gaps {
+            timeline.push(SimDuration::from_nanos(gap));
+        }
+        timeline
+    }
+
+    fn extension(gaps: &[u64]) -> Extension {
+        let mut extension = Extension::default();
+        for &gap in gaps {
+            extension.push(SimDuration::from_nanos(gap));
+        }
+        extension
+    }
+
+    #[test]
+    fn how_gaps_are_cut_into_runs_makes_no_difference() {
+        let gaps = [7, 0, u64::MAX, 123_456_789, 1 << 61, 7];
+        for cut in 0..=gaps.len() {
+            let mut parts = timeline(&gaps[..cut]);
+            parts.extend(&extension(&gaps[cut..]));
+            assert_eq!(parts, timeline(&gaps));
+        }
+    }
+
+    #[test]
+    fn order_length_and_zeros_count() {
+        let different = [
+            timeline(&[]),
+            timeline(&[0]),
+            timeline(&[0, 0]),
+            timeline(&[1, 2]),
+            timeline(&[2, 1]),
+            timeline(&[3]),
+        ];
+        for (index, one) in different.iter().enumerate() {
+            assert!(!different[..index].contains(one));
+        }
+    }
+
+    #[test]
+    fn a_value_is_the_same_in_every_build() {
+        assert_eq!(timeline(&[5, 10]).value(), multiply(6, BASE) + 11);
+    }
+}
