@@ -1,0 +1,257 @@
+//! Prefix indexes that do not know what engines hold.
+
+use foretoken::dataplane::pipeline::scorers::{ActiveRequestScorer, PrefixCacheScorer};
+use foretoken::dataplane::producer::{
+    ApproximatePrefix, ApproximatePrefixConfig, InFlightLoad, Insertion, PrecisePrefix,
+};
+use foretoken::dataplane::signals::{APPROXIMATE_PREFIX, PRECISE_PREFIX};
+use foretoken::dataplane::{DataProducer, KvEvent, Pipeline, Placement, Signals};
+use foretoken::prelude::*;
+
+use super::setting::{
+    Ask, Shared, all, at, draws, engines, gateway_with, llama, poisson, refreshed_every, run,
+};
+use super::table::Table;
+
+/// Adds up what an index promises of the endpoints that are chosen; comes after it.
+struct Promises {
+    index: &'static str,
+    /// Tokens that were promised, and all.
+    tokens: Shared<(u64, u64)>,
+}
+
+impl DataProducer for Promises {
+    fn produce(
+        &mut self,
+        _: Option<&RequestView<'_>>,
+        _: &[EndpointView],
+        _: SimTime,
+        _: &mut Signals,
+    ) {
+    }
+
+    fn placed(
+        &mut self,
+        request: &RequestView<'_>,
+        placement: &Placement,
+        endpoints: &[EndpointView],
+        signals: &Signals,
+        _: SimTime,
+    ) {
+        let chosen = endpoints.iter().position(|e| e.id == placement.endpoint);
+        let found = chosen.and_then(|position| signals.prefix.get(self.index, position));
+        let prompt = request.prompt_tokens();
+        let promised = found.map_or(0, |found| (found.matched * found.block_size).min(prompt));
+        self.tokens.update(|(sum, total)| {
+            *sum += u64::from(promised);
+            *total += u64::from(prompt);
+        });
+    }
+}
+
+/// What an index promised and what engines found, as shares of all prompt tokens; TTFT p50.
+fn promised_and_found(
+    index: Box<dyn DataProducer>,
+    name: &'static str,
+    pool: Vec<Instance>,
+    asks: Vec<Ask>,
+) -> Result<[Option<f64>; 3], Error> {
+    let tokens = Shared::<(u64, u64)>::default();
+    let promises = Promises {
+        index: name,
+        tokens: tokens.clone(),
+    };
+    let producers: Vec<Box<dyn DataProducer>> =
+        vec![index, Box::new(InFlightLoad::default()), Box::new(promises)];
+    let router = Pipeline::new()
+        .scorer(3.0, PrefixCacheScorer::of(name))
+        .scorer(1.0, ActiveRequestScorer::default());
+    let policies = vec![gateway_with(producers, router)];
+    let seen = run(pool, policies, refreshed_every(50), asks)?;
+    let (promised, total) = tokens.get();
+    Ok([
+        Some(100.0 * promised as f64 / total as f64),
+        seen.hit_ratio().map(|ratio| 100.0 * ratio),
+        seen.ttft(0.5, all),
+    ])
+}
+
+/// Requests that begin with one of `texts` texts of `tokens` tokens, each as likely as the other.
+fn about(texts: u64, tokens: u32, rate: f64) -> Vec<Ask> {
+    let mut rng = draws("texts");
+    poisson(&mut rng, rate, 0.0, 60.0)
+        .into_iter()
+        .map(|at| {
+            let text = u32::try_from(rng.below(texts)).expect("a few texts");
+            Ask::new(at, 100, 40).after(text, tokens)
+        })
+        .collect()
+}
+
+const PROMISED_AND_FOUND: &[(&str, usize)] =
+    &[("promised, %", 1), ("found, %", 1), ("TTFT p50, ms", 0)];
+
+/// 9.
+pub(crate) fn another_size_than_the_cache() -> Result<Table, Error> {
+    // 65,536 tokens for each of 4 engines, and 120 texts of 3,000.
+    let engine = llama(|engine| engine.num_gpu_blocks_override = Some(4096))?;
+    let asks = about(120, 3000, 20.0);
+    let cases = [
+        ("as many blocks as the engine, of 64 tokens", None),
+        ("as many tokens as the engine", Some(1024)),
+        ("a quarter of them", Some(256)),
+        ("a sixteenth of them", Some(64)),
+    ];
+    Ok(Table::new(
+        "Prefix index not matching the engine: 120 texts of 3000 tokens, 4 engines that hold 20 each",
+        "sized in blocks of 64 against 16 the index promises what is gone; smaller than the cache (as beside \
+         an engine that offloads to host memory) it does not know what is there.",
+        PROMISED_AND_FOUND,
+    )
+    .measure(&cases, |&capacity| {
+        let mut config = ApproximatePrefixConfig::default();
+        if let Some(blocks) = capacity {
+            config.auto_tune = false;
+            config.lru_capacity_per_server = blocks;
+        }
+        let index = ApproximatePrefix::new(APPROXIMATE_PREFIX, config);
+        let pool = engines(4, &engine);
+        promised_and_found(Box::new(index), APPROXIMATE_PREFIX, pool, asks.clone())
+    })?
+    .conclude(
+        |table| {
+            let gap = |row| table.at(row, "promised, %") - table.at(row, "found, %");
+            gap("as many blocks as the engine, of 64 tokens") > 10.0
+                && gap("a quarter of them") < -5.0
+        },
+        "engines here have no host memory: the ratio of index to cache stands for the offload ratio",
+    ))
+}
+
+/// 10.
+pub(crate) fn head_evicted_first() -> Result<Table, Error> {
+    // 81,920 tokens for each of 2 engines: five texts of 16,000, of ten.
+    let engine = llama(|engine| engine.num_gpu_blocks_override = Some(5200))?;
+    let asks = about(8, 16_000, 2.0);
+    let (head, tail) = (Insertion::HeadFirst, Insertion::TailFirst);
+    let cases = [
+        ("head first, 5 texts", (head, 1280)),
+        ("tail first, 5 texts", (tail, 1280)),
+        ("head first, 3.9 texts", (head, 1000)),
+        ("tail first, 3.9 texts", (tail, 1000)),
+        ("head first, 2.9 texts", (head, 750)),
+        ("tail first, 2.9 texts", (tail, 750)),
+        ("head first, 0.9 texts", (head, 230)),
+        ("tail first, 0.9 texts", (tail, 230)),
+    ];
+    Ok(Table::new(
+        "Head evicted first: 8 texts of 16,000 tokens on 2 endpoints, an index for a few of them each",
+        "close to the capacity of the index one eviction at the head of a prompt makes the rest worthless; \
+         inserted tail first it keeps its head.",
+        PROMISED_AND_FOUND,
+    )
+    .measure(&cases, |&(insertion, blocks)| {
+        let config = ApproximatePrefixConfig {
+            auto_tune: false,
+            lru_capacity_per_server: blocks,
+            insertion,
+            ..ApproximatePrefixConfig::default()
+        };
+        let index = ApproximatePrefix::new(APPROXIMATE_PREFIX, config);
+        let pool = engines(2, &engine);
+        promised_and_found(Box::new(index), APPROXIMATE_PREFIX, pool, asks.clone())
+    })?
+    .conclude(
+        |table| {
+            let promised = |row| table.at(row, "promised, %");
+            promised("tail first, 2.9 texts") > promised("head first, 2.9 texts") + 5.0
+                && promised("tail first, 0.9 texts") > promised("head first, 0.9 texts") + 20.0
+        },
+        "",
+    ))
+}
+
+/// A precise index that does not hear everything.
+struct Deaf {
+    index: PrecisePrefix,
+    /// Share of the events that it misses.
+    misses: f64,
+    /// It hears nothing from endpoint 0 before this time.
+    disconnected_until: SimTime,
+    rng: SimRng,
+}
+
+impl DataProducer for Deaf {
+    fn produce(
+        &mut self,
+        request: Option<&RequestView<'_>>,
+        endpoints: &[EndpointView],
+        now: SimTime,
+        signals: &mut Signals,
+    ) {
+        self.index.produce(request, endpoints, now, signals);
+    }
+
+    fn placed(
+        &mut self,
+        request: &RequestView<'_>,
+        placement: &Placement,
+        endpoints: &[EndpointView],
+        signals: &Signals,
+        now: SimTime,
+    ) {
+        self.index
+            .placed(request, placement, endpoints, signals, now);
+    }
+
+    fn wants_kv_events(&self) -> bool {
+        true
+    }
+
+    fn kv_event(&mut self, endpoint: EndpointId, event: &KvEvent, now: SimTime) {
+        let disconnected = endpoint.get() == 0 && now >= at(20.0) && now < self.disconnected_until;
+        if !disconnected && self.rng.unit() >= self.misses {
+            self.index.kv_event(endpoint, event, now);
+        }
+    }
+
+    fn removed(&mut self, endpoint: EndpointId, now: SimTime) {
+        self.index.removed(endpoint, now);
+    }
+}
+
+/// 21.
+pub(crate) fn lost_events() -> Result<Table, Error> {
+    let engine = llama(|engine| engine.num_gpu_blocks_override = Some(4096))?;
+    let asks = about(60, 3000, 20.0);
+    let never = at(0.0);
+    let cases = [
+        ("all events", (0.0, never)),
+        ("1 % lost", (0.01, never)),
+        ("10 % lost", (0.1, never)),
+        ("endpoint 0 unheard from 20 s to 50 s", (0.0, at(50.0))),
+    ];
+    Ok(Table::new(
+        "KV events lost: a precise index before 4 engines that hold 20 texts each, of 60",
+        "the index points at blocks that are gone: regret against an index that hears everything.",
+        PROMISED_AND_FOUND,
+    )
+    .measure(&cases, |&(misses, disconnected_until)| {
+        let index = Deaf {
+            index: PrecisePrefix::default(),
+            misses,
+            disconnected_until,
+            rng: draws("events"),
+        };
+        let pool = engines(4, &engine);
+        promised_and_found(Box::new(index), PRECISE_PREFIX, pool, asks.clone())
+    })?
+    .conclude(
+        |table| {
+            let found = |row| table.at(row, "found, %");
+            found("1 % lost") < found("all events") - 1.0
+        },
+        "a lost removal is one block too many, a lost store hides the rest of its text. A restart that keeps \
+         its place in the pool cannot be said: engines do not lose their caches",
+    ))
+}
