@@ -101,7 +101,8 @@ enum Batch {
 
 /// 18.
 pub(crate) fn burst() -> Result<Table, Error> {
-    let deployment = Deployment::new("openai/gpt-oss-120b", "H100-SXM-80GB", 1);
+    let mut deployment = Deployment::new("openai/gpt-oss-120b", "H100-SXM-80GB", 1);
+    deployment.engine.max_model_len = Some(32_768);
     let engine = deployment.resolve(&Catalog::builtin(), &Physics::default())?;
     let mut rng = draws("batch");
     let output = LengthSpec::lognormal(500.0, 400.0).build()?;
@@ -226,9 +227,9 @@ pub(crate) fn starvation() -> Result<Table, Error> {
         ],
     )
     .measure(&cases, |&(load, policy)| {
-        // Two batches of 16 give about 45 such answers per second.
+        // Two batches of 16 give about 36 such answers per second.
         let mut rng = draws("starvation");
-        let high = poisson(&mut rng, 45.0 * load, 0.0, 40.0).into_iter();
+        let high = poisson(&mut rng, 36.0 * load, 0.0, 40.0).into_iter();
         let high = high.map(|at| Ask::new(at, 500, 100).priority(10, 10));
         let low = poisson(&mut rng, 2.0, 0.0, 40.0).into_iter();
         let asks = high.chain(low.map(|at| Ask::new(at, 500, 100).priority(0, 0)));

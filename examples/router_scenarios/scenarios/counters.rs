@@ -18,9 +18,9 @@ use super::table::Table;
 /// 6.
 pub(crate) fn lost_accounting() -> Result<Table, Error> {
     let engine = llama(|engine| engine.max_model_len = Some(80_000))?;
-    // Each takes eight minutes and its answer streams; the gateway sees it begin and end.
-    let asks: Vec<Ask> = (0..40)
-        .map(|number| Ask::new(at(1.0 + f64::from(number)), 1000, 60_000))
+    // Each takes seven minutes and its answer streams; the gateway sees it begin and end.
+    let asks: Vec<Ask> = (0..30)
+        .map(|number| Ask::new(at(1.0 + f64::from(number)), 1000, 40_000))
         .collect();
     let cases = [
         ("bound to the connection", None),
@@ -30,7 +30,7 @@ pub(crate) fn lost_accounting() -> Result<Table, Error> {
         ),
     ];
     Ok(Table::new(
-        "Lost in-flight accounting of long requests: 2 endpoints, at most 6 requests each, 40 in the queue",
+        "Lost in-flight accounting of long requests: 2 endpoints, at most 6 requests each, 30 in the queue",
         "counters of requests silent for 5 minutes are dropped (588 counted against 1029 real): over-dispatch \
          with the concurrency detector.",
         &[

@@ -158,7 +158,7 @@ pub(crate) fn kv_usage_term() -> Result<Table, Error> {
     // Little memory, so that KV usage differs between endpoints.
     let engine = llama(|engine| engine.num_gpu_blocks_override = Some(8192))?;
     let mut rng = draws("kv");
-    let asks: Vec<Ask> = poisson(&mut rng, 120.0, 0.0, 30.0)
+    let asks: Vec<Ask> = poisson(&mut rng, 240.0, 0.0, 20.0)
         .into_iter()
         .map(|at| {
             let group = u32::try_from(rng.below(40)).expect("forty groups");
@@ -173,7 +173,7 @@ pub(crate) fn kv_usage_term() -> Result<Table, Error> {
         ("prefix 4, queue 3", Some((3.0, 0.0, 4.0))),
     ];
     Ok(Table::new(
-        "Does the KV-usage term hurt? 40 groups of 1000 shared tokens, 120 requests/s, 8 endpoints",
+        "Does the KV-usage term hurt? 40 groups of 1000 shared tokens, 240 requests/s, 8 endpoints",
         "reported (simulated, at another scale) TTFT p99: round robin 266 ms; prefix 3, queue 2, KV 2 280 ms; \
          prefix 4, queue 3 without KV and with deadline-gated admission 120 ms.",
         &[

@@ -165,7 +165,7 @@ pub(crate) fn head_evicted_first() -> Result<Table, Error> {
         |table| {
             let promised = |row| table.at(row, "promised, %");
             promised("tail first, 2.9 texts") > promised("head first, 2.9 texts") + 5.0
-                && promised("tail first, 0.9 texts") > promised("head first, 0.9 texts") + 20.0
+                && promised("tail first, 0.9 texts") > promised("head first, 0.9 texts") + 10.0
         },
         "",
     ))

@@ -30,7 +30,10 @@ const HOT: u32 = 1;
 pub(crate) fn hidden_by_the_mean() -> Result<Table, Error> {
     let small_batches = |engine: &mut EngineOptions| engine.max_num_seqs = Some(32);
     let engine = llama(small_batches)?;
-    let slow = on_gpu("L4-24GB", small_batches)?;
+    let slow = on_gpu("L4-24GB", |engine| {
+        small_batches(engine);
+        engine.max_model_len = Some(8192);
+    })?;
     let mut rng = draws("mean");
     let hot = poisson(&mut rng, 60.0, 1.0, 21.0).into_iter();
     let hot = hot.map(|at| Ask::new(at, 100, 100).after(1, 2000).priority(0, HOT));

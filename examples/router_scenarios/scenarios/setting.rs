@@ -261,12 +261,6 @@ impl Seen {
         queues.reduce(f64::max).unwrap_or(of_one)
     }
 
-    /// Requests that were refused for a reason, as reports call it.
-    pub(crate) fn rejected(&self, reason: &str) -> f64 {
-        let rejected = &self.report.overall.counts.rejected;
-        rejected.get(reason).copied().unwrap_or(0) as f64
-    }
-
     /// Share of the requests that were answered in full.
     pub(crate) fn answered(&self) -> f64 {
         let counts = &self.report.overall.counts;
