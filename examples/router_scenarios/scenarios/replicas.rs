@@ -6,7 +6,6 @@ use foretoken::dataplane::producer::{ApproximatePrefix, InFlightLoad, PrecisePre
 use foretoken::dataplane::saturation::ConcurrencyDetector;
 use foretoken::dataplane::signals::{APPROXIMATE_PREFIX, PRECISE_PREFIX};
 use foretoken::dataplane::{DataProducer, GatewayPolicies};
-use foretoken::metrics::RequestRecord;
 use foretoken::prelude::*;
 
 use super::setting::{
@@ -32,23 +31,6 @@ fn one_of_them(precise: bool) -> GatewayPolicies {
         gateway_with(vec![index, Box::new(InFlightLoad::default())], router),
         detector,
     )
-}
-
-/// Sent and not answered, at the most.
-fn most_in_flight(records: &[RequestRecord]) -> f64 {
-    let spans = records
-        .iter()
-        .filter_map(|record| Some((record.arrival + record.gateway?, record.end()?)));
-    // At one instant ends come before beginnings.
-    let mut changes: Vec<(SimTime, i32)> =
-        spans.flat_map(|(from, to)| [(from, 1), (to, -1)]).collect();
-    changes.sort_unstable();
-    let mut now = 0;
-    let counts = changes.iter().map(|&(_, change)| {
-        now += change;
-        now
-    });
-    f64::from(counts.max().unwrap_or(0))
 }
 
 /// 16.
@@ -94,7 +76,7 @@ pub(crate) fn partial_knowledge() -> Result<Table, Error> {
             seen.hit_ratio().map(|ratio| 100.0 * ratio),
             seen.ttft(0.5, all),
             seen.ttft(0.99, all),
-            Some(most_in_flight(&seen.records)),
+            Some(seen.most_in_flight(all)),
             Some(4.0 * LIMIT),
         ])
     })?

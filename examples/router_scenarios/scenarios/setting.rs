@@ -261,6 +261,23 @@ impl Seen {
         queues.reduce(f64::max).unwrap_or(of_one)
     }
 
+    /// Those requests that were sent and not answered, at the most.
+    pub(crate) fn most_in_flight(&self, of: impl Fn(&RequestRecord) -> bool) -> f64 {
+        let some = self.records.iter().filter(|record| of(record));
+        let spans =
+            some.filter_map(|record| Some((record.arrival + record.gateway?, record.end()?)));
+        // At one instant ends come before beginnings.
+        let mut changes: Vec<(SimTime, i32)> =
+            spans.flat_map(|(from, to)| [(from, 1), (to, -1)]).collect();
+        changes.sort_unstable();
+        let mut now = 0;
+        let counts = changes.iter().map(|&(_, change)| {
+            now += change;
+            now
+        });
+        f64::from(counts.max().unwrap_or(0))
+    }
+
     /// Share of the requests that were answered in full.
     pub(crate) fn answered(&self) -> f64 {
         let counts = &self.report.overall.counts;
