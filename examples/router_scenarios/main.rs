@@ -16,9 +16,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .into_iter()
         .filter(|(number, _)| wanted.is_empty() || wanted.contains(number))
         .collect();
-    for table in sweep(&chosen, |(number, scenario)| (*number, scenario())) {
-        let (number, table) = table;
-        println!("{number}. {}", table?);
+    let mut seen = 0;
+    for ((number, _), table) in chosen.iter().zip(sweep(&chosen, |(_, run)| run())) {
+        let table = table?;
+        println!("{number}. {table}");
+        seen += usize::from(table.is_seen());
     }
+    println!("{seen} of {} are seen as reported", chosen.len());
     Ok(())
 }

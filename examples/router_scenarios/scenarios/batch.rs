@@ -99,9 +99,9 @@ enum Batch {
     Holdback(f64, f64),
 }
 
-/// The publication does not name the accelerator. An H100 has too little memory beside the weights for the
-/// interactive load alone.
-const GPU: &str = "H200-SXM-141GB";
+/// The publication does not name the accelerator. On Hopper the latency model has no measured MXFP4 experts
+/// and is several times too slow.
+const GPU: &str = "B200-SXM-180GB";
 
 /// 18.
 pub(crate) fn burst() -> Result<Table, Error> {
@@ -127,25 +127,38 @@ pub(crate) fn burst() -> Result<Table, Error> {
     let cases = [
         ("interactive alone (published 33/43/44)", Batch::None),
         (
-            "batch, 200 open (without gateway 50/434/492)",
-            Batch::Client(200),
+            "batch, all at once (without gateway 50/434/492)",
+            Batch::Client(3000),
         ),
-        ("batch, 100 open", Batch::Client(100)),
+        ("batch, 200 open", Batch::Client(200)),
         (
-            "batch, 16 open (low concurrency 69/92/95)",
-            Batch::Client(16),
+            "batch, 50 open (low concurrency 69/92/95)",
+            Batch::Client(50),
         ),
         (
-            "priorities, 100 (published 69/271/337)",
-            Batch::Priorities(100.0),
+            "priorities, 200 (published 69/271/337)",
+            Batch::Priorities(200.0),
         ),
-        ("priorities, 50", Batch::Priorities(50.0)),
-        ("minCeiling 0.5, 100", Batch::Holdback(100.0, 0.5)),
-        ("minCeiling 0.7, 100", Batch::Holdback(100.0, 0.7)),
-        ("minCeiling 0.9, 100", Batch::Holdback(100.0, 0.9)),
+        ("priorities, 300", Batch::Priorities(300.0)),
+        (
+            "priorities, 300, minCeiling 0.5",
+            Batch::Holdback(300.0, 0.5),
+        ),
+        (
+            "priorities, 300, minCeiling 0.7",
+            Batch::Holdback(300.0, 0.7),
+        ),
+        (
+            "priorities, 150, minCeiling 0.7",
+            Batch::Holdback(150.0, 0.7),
+        ),
+        (
+            "priorities, 300, minCeiling 0.9",
+            Batch::Holdback(300.0, 0.9),
+        ),
     ];
     Ok(Table::new(
-        "Admission burst for batch traffic: gpt-oss-120b on one H200, interactive 15/s and 1/s, 3 jobs of 1000",
+        "Admission burst for batch traffic: gpt-oss-120b on one B200, interactive 15/s and 1/s, 3 jobs of 1000",
         "holdback does not protect interactive TTFT; the simple cap beats the priority queue in the tail \
          (published p50/p95/p99 at peak beside the rows).",
         &[
@@ -201,11 +214,13 @@ pub(crate) fn burst() -> Result<Table, Error> {
     .conclude(
         |table| {
             let tail = |row| table.at(row, "p99, ms");
-            let low = tail("batch, 16 open (low concurrency 69/92/95)");
-            tail("priorities, 100 (published 69/271/337)") > 1.5 * low
-                && tail("minCeiling 0.9, 100") > 1.5 * low
+            let low = tail("batch, 50 open (low concurrency 69/92/95)");
+            tail("priorities, 200 (published 69/271/337)") > 1.5 * low
+                && tail("priorities, 150, minCeiling 0.7") > 1.5 * low
         },
-        "accelerator, concurrency of the batch client and start of the jobs are not published; ours are guesses",
+        "but holdback does protect as long as maxConcurrency is above what the interactive load needs by \
+         itself (here up to 200); below that S sticks at 1. Accelerator, concurrency of the batch client and \
+         start of the jobs are not published: ours are guesses",
     ))
 }
 

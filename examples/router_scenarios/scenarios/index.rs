@@ -307,7 +307,7 @@ pub(crate) fn lost_events() -> Result<Table, Error> {
             let found = |row| table.at(row, "found, %");
             let gap = |row| table.at(row, "promised, %") - table.at(row, "found, %");
             found("60 texts, 1 % lost") < found("60 texts, all events") - 1.0
-                && gap("120 texts, restart, not cleared") > gap("120 texts, restart, cleared") + 2.0
+                && gap("120 texts, restart, not cleared") > gap("120 texts, restart, cleared") + 1.0
         },
         "a lost removal is one block too many, a lost store hides the rest of its text and weighs more",
     ))

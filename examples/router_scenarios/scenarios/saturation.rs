@@ -17,7 +17,7 @@ use super::table::Table;
 
 #[derive(Clone, Copy)]
 enum Trouble {
-    /// More than half of the requests have a prompt that one endpoint holds.
+    /// Two requests out of five have a prompt that one endpoint holds.
     HotPrefix,
     /// Endpoint 0 is an L4 among H100s.
     Straggler,
@@ -35,11 +35,11 @@ pub(crate) fn hidden_by_the_mean() -> Result<Table, Error> {
         engine.max_model_len = Some(8192);
     })?;
     let mut rng = draws("mean");
-    let hot = poisson(&mut rng, 38.0, 1.0, 16.0).into_iter();
+    let hot = poisson(&mut rng, 41.0, 1.0, 16.0).into_iter();
     let hot = hot.map(|at| Ask::new(at, 100, 100).after(1, 2000).priority(0, HOT));
-    let cold = poisson(&mut rng, 30.0, 1.0, 16.0).into_iter();
+    let cold = poisson(&mut rng, 60.0, 1.0, 16.0).into_iter();
     let skewed: Vec<Ask> = hot.chain(cold.map(|at| Ask::new(at, 500, 100))).collect();
-    let even = poisson(&mut rng, 28.0, 1.0, 16.0).into_iter();
+    let even = poisson(&mut rng, 80.0, 1.0, 16.0).into_iter();
     let even: Vec<Ask> = even.map(|at| Ask::new(at, 500, 100)).collect();
     let (quantile, max) = (Aggregate::Quantile(0.75), Aggregate::Max);
     let cases = [
@@ -51,7 +51,7 @@ pub(crate) fn hidden_by_the_mean() -> Result<Table, Error> {
         ("straggler, max", (Trouble::Straggler, max)),
     ];
     Ok(Table::new(
-        "Hot endpoint hidden by the mean: 8 endpoints, full with 5 waiting, utilization detector",
+        "Hot endpoint hidden by the mean: 16 endpoints, full with 5 waiting, utilization detector",
         "the mean stays below 1 while one endpoint is far above its limit; max sees it, but holds everybody \
          back for the sake of a single slow endpoint.",
         &[
@@ -64,7 +64,7 @@ pub(crate) fn hidden_by_the_mean() -> Result<Table, Error> {
     .measure(&cases, |&(trouble, aggregate)| {
         let mut detector = UtilizationDetector::default();
         detector.aggregate = aggregate;
-        let mut pool = engines(8, &engine);
+        let mut pool = engines(16, &engine);
         let (router, asks) = match trouble {
             Trouble::HotPrefix => {
                 let router = Pipeline::new()
