@@ -16,14 +16,15 @@ pub enum Freshness {
     Scraped(Scraping),
 }
 
-/// How gateways read metrics: one ticker for every endpoint, with a phase of its own.
+/// How gateways read metrics: one poller for every endpoint, with a phase of its own. It does not ask
+/// again before it has the answer; its metrics count as fresh when they come, whatever they took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scraping {
     /// From one reading to the next (llm-d's `--refresh-metrics-interval`); 50 ms by default.
     pub interval: SimDuration,
     /// The most by which a reading is late, uniformly drawn; 0 by default.
     pub jitter: SimDuration,
-    /// From the moment the engine answers until the gateway knows; 0 by default.
+    /// From the moment at which the metrics are true until the gateway knows; 0 by default.
     pub delay: SimDuration,
     /// The most by which that takes longer, uniformly drawn; 0 by default.
     pub delay_jitter: SimDuration,

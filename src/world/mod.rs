@@ -485,7 +485,7 @@ impl<S: MetricSink> Model for World<S> {
                 self.settle_gateway(gateway, cx);
             }
             Event::Scrape { gateway, engine } => self.scrape(gateway, engine, cx),
-            Event::Scraped(metrics) => self.scraped(&metrics),
+            Event::Scraped(metrics) => self.scraped(&metrics, cx.now()),
             Event::KvEvents { engine, events } => self.publish(engine, &events, cx.now()),
             Event::Gateway { gateway, asked } => {
                 if self.gateways[gateway].takes(asked) {

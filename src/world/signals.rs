@@ -14,7 +14,6 @@ use crate::cluster::{Freshness, Scraping};
 pub(crate) struct Metrics {
     pub(super) gateway: usize,
     pub(super) engine: usize,
-    read_at: SimTime,
     values: EngineMetrics,
 }
 
@@ -58,26 +57,27 @@ impl<S: MetricSink> World<S> {
         if self.is_over() {
             return;
         }
+        let Scraping {
+            interval, jitter, ..
+        } = scraping;
+        let mut delay = SimDuration::ZERO;
         let instance = &self.engines[engine];
         if instance.up {
             let metrics = Metrics {
                 gateway,
                 engine,
-                read_at: cx.now(),
                 values: instance.gauges.clone(),
             };
-            let delay = scraping.delay + self.jitter(scraping.delay_jitter);
+            delay = scraping.delay + self.jitter(scraping.delay_jitter);
             if delay.is_zero() {
-                self.scraped(&metrics);
+                self.scraped(&metrics, cx.now());
             } else {
                 cx.at(cx.now() + delay, Event::Scraped(Box::new(metrics)));
             }
         }
-        let Scraping {
-            interval, jitter, ..
-        } = scraping;
-        let next = cx.now() + interval + self.jitter(jitter);
-        cx.at(next, Event::Scrape { gateway, engine });
+        // A poller does not ask again before it has the answer, and at once if its tick has passed.
+        let next = (interval + self.jitter(jitter)).max(delay);
+        cx.at(cx.now() + next, Event::Scrape { gateway, engine });
     }
 
     /// A uniform draw from 0 to `most`.
@@ -88,10 +88,11 @@ impl<S: MetricSink> World<S> {
         }
     }
 
-    pub(super) fn scraped(&mut self, metrics: &Metrics) {
+    /// Their age counts from now on, as llm-d has it: when they were taken nobody knows.
+    pub(super) fn scraped(&mut self, metrics: &Metrics, now: SimTime) {
         let id = self.engines[metrics.engine].id();
         let gateway = &mut self.gateways[metrics.gateway].component;
-        gateway.scraped(id, metrics.read_at, &metrics.values);
+        gateway.scraped(id, now, &metrics.values);
     }
 
     /// Changes of a cache that all gateways hear of.

@@ -12,7 +12,7 @@ use foretoken::dataplane::pipeline::scorers::{
     KvCacheUtilizationScorer, NoHitLruScorer, PrefixCacheScorer, QueueScorer,
 };
 use foretoken::dataplane::producer::{ApproximatePrefix, InFlightLoad, PrecisePrefix};
-use foretoken::dataplane::saturation::ConcurrencyDetector;
+use foretoken::dataplane::saturation::{ConcurrencyDetector, UtilizationDetector};
 use foretoken::dataplane::transfer::LinkConfig;
 use foretoken::dataplane::{Admission, GatewayPolicies, Pipeline};
 use foretoken::metrics::{Outcome, Recording, RequestRecord};
@@ -146,6 +146,38 @@ fn an_endpoint_that_leaves_takes_its_requests_along_and_serves_again_when_it_ret
         assert!(record.arrival < at(2000));
     }
     assert!(records.iter().filter(on).any(|r| r.arrival > at(4000)));
+}
+
+#[test]
+fn metrics_that_take_longer_than_they_count_as_fresh_close_the_gate_until_the_next_ones_come() {
+    let held = |delay| {
+        let mut wiring = Wiring::default();
+        let mut scraping = Scraping::every(ms(50));
+        scraping.delay = ms(delay);
+        wiring.freshness = Freshness::Scraped(scraping);
+        let detector = UtilizationDetector::default();
+        let usage = StaticLimit::default();
+        let flow = FlowControl::new(FlowConfig::default(), detector, usage);
+        let arrivals = (0..100).map(|number| (500_000_000 + 77_000_000 * number, 50, 5));
+        let recording = record(
+            Simulation::new()
+                .engines(1, synchronous())
+                .latency(affine(1))
+                .requests(replay(arrivals))
+                .wiring(wiring)
+                .admission(Admission::Flow(Box::new(flow))),
+        );
+        let gateway = recording.records().iter().map(|record| record.gateway);
+        gateway
+            .map(|held| held.expect("all are sent"))
+            .collect::<Vec<_>>()
+    };
+    assert!(held(190).iter().all(|held| held.is_zero()));
+    // One answer follows the other, 250 ms later; the last 50 of them the metrics are stale.
+    let late = held(250);
+    let waited = late.iter().filter(|held| !held.is_zero()).count();
+    assert!((10..30).contains(&waited), "{waited}");
+    assert!(late.iter().all(|&held| held <= ms(51)));
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod golden;
 mod measured_table;
 mod properties;
 mod public_api;
+mod router_scenarios;
 mod scenario_files;
 mod studies;
 mod support;

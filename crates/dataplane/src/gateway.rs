@@ -289,7 +289,7 @@ impl Gateway {
         true
     }
 
-    /// An endpoint's metrics arrive, read at `observed_at`.
+    /// An endpoint's metrics arrive, and count as of `observed_at`.
     pub fn scraped(&mut self, id: EndpointId, observed_at: SimTime, metrics: &EngineMetrics) {
         if let Some(view) = self.endpoint(id) {
             view.observed_at = Some(observed_at);

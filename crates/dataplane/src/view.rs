@@ -63,7 +63,7 @@ pub struct EndpointView {
     pub name: Arc<str>,
     /// Labels of its pod.
     pub labels: Labels,
-    /// When its metrics were last read; `None` before the first time, when they are all zero.
+    /// When its metrics last came; `None` before the first time, when they are all zero.
     pub observed_at: Option<SimTime>,
     /// Requests that wait in it.
     pub queued: u32,
