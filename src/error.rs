@@ -85,6 +85,17 @@ pub enum Error {
         /// The simulated time.
         at: foretoken_des_kernel::SimTime,
     },
+    /// Requests wait in a gateway, without a time to live, and nothing will ever let them go.
+    #[error(
+        "{requests} requests wait in the gateway at {at} for ever: nothing is in flight, the pool is empty or its \
+         saturation stays at the ceiling, and they have no time to live; set a defaultRequestTTL or a horizon"
+    )]
+    Waiting {
+        /// How many.
+        requests: usize,
+        /// The simulated time.
+        at: foretoken_des_kernel::SimTime,
+    },
     /// A file of measured experiments that cannot be read.
     #[error("experiment {experiment}: {problem}")]
     Experiment {

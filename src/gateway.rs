@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use foretoken_dataplane::config::{BuildOptions, RouterConfig};
 use foretoken_dataplane::pipeline::pickers::Ties;
-use foretoken_dataplane::producer::LatencyPredictor;
+use foretoken_dataplane::producer::{Insertion, LatencyPredictor};
+use foretoken_dataplane::saturation::Unseen;
 use foretoken_dataplane::transfer::LinkConfig;
-use foretoken_des_kernel::{RngStreams, SimDuration, SimTime};
+use foretoken_des_kernel::{RngStreams, SimDuration, SimRng, SimTime};
 use foretoken_workload::ObjectivePriority;
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +64,16 @@ pub struct GatewaySpec {
     /// Standard deviation of the logarithm of predicted latencies, for plugins that go by predictions;
     /// 0, as good as the latency model, by default.
     pub prediction_noise: f64,
+    /// In which order the blocks of a prompt enter approximate prefix indexes; `head-first` by default, as
+    /// in llm-d v0.10.
+    pub prefix_insertion: PrefixInsertion,
+    /// Drop a request from in-flight counters when it was silent for so long, in seconds; never by
+    /// default. llm-d did so after 300 s before counters were bound to connections.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drop_silent_after_s: Option<f64>,
+    /// Utilization detectors count requests that were sent since the last metrics came as waiting; off by
+    /// default, as in llm-d v0.10.
+    pub count_sent_as_waiting: bool,
     /// Endpoints that leave the pool and return.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outages: Vec<Outage>,
@@ -84,6 +95,9 @@ impl Default for GatewaySpec {
             kv_event_delay_ms: 1.0,
             kv_link: KvLinkSpec::default(),
             prediction_noise: 0.0,
+            prefix_insertion: PrefixInsertion::default(),
+            drop_silent_after_s: None,
+            count_sent_as_waiting: false,
             outages: Vec::new(),
         }
     }
@@ -98,6 +112,17 @@ pub enum TieBreak {
     Random,
     /// The endpoint with the lowest number.
     First,
+}
+
+/// In which order the blocks of a prompt enter a prefix index: what enters first goes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PrefixInsertion {
+    /// The head of the prompt first.
+    #[default]
+    HeadFirst,
+    /// The tail first (llm-d since September 2026).
+    TailFirst,
 }
 
 /// The network interface of an engine for KV blocks.
@@ -162,11 +187,28 @@ impl GatewaySpec {
             .ties(ties)
             .decision_time(decision_time)
             .refresh_interval(refresh)
-            .predictor(self.predictor(deployments, streams)?);
+            .insertion(match self.prefix_insertion {
+                PrefixInsertion::HeadFirst => Insertion::HeadFirst,
+                PrefixInsertion::TailFirst => Insertion::TailFirst,
+            })
+            .unseen(if self.count_sent_as_waiting {
+                Unseen::Waiting
+            } else {
+                Unseen::Ignored
+            });
+        if let Some(seconds) = self.drop_silent_after_s {
+            let silence = millis("drop-silent-after-s", seconds * 1e3)?;
+            options = options.drop_silent_after(silence);
+        }
         for (name, &priority) in &self.objectives {
             options = options.objective(name, ObjectivePriority::new(priority));
         }
-        let gateways = (0..self.replicas).map(|_| config.build(&options));
+        let predictor = self.predictor(deployments)?;
+        let gateways = (0..u64::from(self.replicas)).map(|gateway| {
+            let (predictor, streams) = (predictor.clone(), *streams);
+            let make = move || predictor(streams.stream("prediction", gateway));
+            config.build(&options.clone().predictor(make))
+        });
         Ok(simulation.gateways(gateways).wiring(self.wiring(refresh)?))
     }
 
@@ -210,36 +252,23 @@ impl GatewaySpec {
             let value = self.kv_link.bandwidth_gbps;
             return Err(Error::out_of_range(field, &value, "finite, above 0"));
         }
-        let mut wiring = Wiring {
+        Ok(Wiring {
             freshness,
             network_delay: millis("network-delay-ms", self.network_delay_ms)?,
             kv_event_delay: millis("kv-event-delay-ms", self.kv_event_delay_ms)?,
             links: LinkConfig {
-                latency: millis("kv-link.latency-us", self.kv_link.latency_us / 1e3)?,
+                latency: micros("kv-link.latency-us", self.kv_link.latency_us)?,
                 bytes_per_s,
             },
-            changes: Vec::new(),
-        };
-        for outage in &self.outages {
-            let ends = [(Some(outage.from_s), false), (outage.to_s, true)];
-            for (at, up) in ends {
-                let Some(at) = at else { continue };
-                wiring.changes.push(PoolChange {
-                    at: instant(at)?,
-                    engine: outage.engine,
-                    up,
-                });
-            }
-        }
-        Ok(wiring)
+            changes: self.changes()?,
+        })
     }
 
-    /// Makes one predictor for each gateway.
+    /// What makes a predictor of a random stream.
     fn predictor(
         &self,
         deployments: &[Resolved],
-        streams: &RngStreams,
-    ) -> Result<impl Fn() -> Box<dyn LatencyPredictor> + use<>, Error> {
+    ) -> Result<impl Fn(SimRng) -> Box<dyn LatencyPredictor> + Clone + use<>, Error> {
         let sigma = self.prediction_noise;
         if !(0.0..=10.0).contains(&sigma) {
             let field = "gateway.prediction-noise";
@@ -255,27 +284,70 @@ impl GatewaySpec {
                 core::iter::repeat_n(engine, deployment.replicas as usize)
             })
             .collect();
-        let streams = *streams;
-        Ok(move || -> Box<dyn LatencyPredictor> {
+        Ok(move |rng| -> Box<dyn LatencyPredictor> {
             let predictor = StepPredictor::new(engines.clone());
             Box::new(if sigma > 0.0 {
-                predictor.with_noise(sigma, streams.stream("prediction", 0))
+                predictor.with_noise(sigma, rng)
             } else {
                 predictor
             })
         })
     }
+
+    /// When endpoints leave and return.
+    fn changes(&self) -> Result<Vec<PoolChange>, Error> {
+        let mut changes = Vec::new();
+        let mut outages: Vec<&Outage> = self.outages.iter().collect();
+        outages.sort_by(|a, b| a.engine.cmp(&b.engine).then(a.from_s.total_cmp(&b.from_s)));
+        let mut before: Option<&Outage> = None;
+        for outage in outages {
+            let &Outage {
+                engine,
+                from_s,
+                to_s,
+            } = outage;
+            if to_s.is_some_and(|to| to <= from_s) {
+                let field = format!("gateway.outages.to-s of engine {engine}");
+                let allowed = format!("after from-s, {from_s}");
+                return Err(Error::out_of_range(field, &to_s.unwrap_or(from_s), allowed));
+            }
+            if let Some(before) = before.filter(|before| before.engine == engine)
+                && before.to_s.is_none_or(|to| to > from_s)
+            {
+                let field = format!("gateway.outages.from-s of engine {engine}");
+                let allowed = "after the end of the outage before it";
+                return Err(Error::out_of_range(field, &from_s, allowed));
+            }
+            before = Some(outage);
+            for (at, up) in [(Some(from_s), false), (to_s, true)] {
+                if let Some(at) = at {
+                    let at = instant(at)?;
+                    changes.push(PoolChange { at, engine, up });
+                }
+            }
+        }
+        Ok(changes)
+    }
 }
 
+/// A day is beyond any of these.
+const DAY_S: f64 = 86_400.0;
+
 fn millis(field: &str, value: f64) -> Result<SimDuration, Error> {
-    // A day is beyond any of these.
-    let limit = 86_400_000.0;
-    if !(0.0..=limit).contains(&value) {
-        let field = format!("gateway.{field}");
-        return Err(Error::out_of_range(field, &value, "0 to a day"));
+    span(field, value, 1e-3)
+}
+
+fn micros(field: &str, value: f64) -> Result<SimDuration, Error> {
+    span(field, value, 1e-6)
+}
+
+/// A span of `value` times `unit` seconds.
+fn span(field: &str, value: f64, unit: f64) -> Result<SimDuration, Error> {
+    let refused = || Error::out_of_range(format!("gateway.{field}"), &value, "0 to a day");
+    if !(0.0..=DAY_S).contains(&(value * unit)) {
+        return Err(refused());
     }
-    SimDuration::try_from_secs_f64(value / 1e3)
-        .map_err(|_| Error::out_of_range(field, &value, "0 to a day"))
+    SimDuration::try_from_secs_f64(value * unit).map_err(|_| refused())
 }
 
 fn instant(seconds: f64) -> Result<SimTime, Error> {

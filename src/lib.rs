@@ -43,8 +43,9 @@ pub use sweep::sweep;
 /// What most programs need.
 pub mod prelude {
     pub use foretoken_dataplane::{
-        AdmitAll, Admitter, EndpointId, EndpointView, GatewayContext, Placement, RoundRobin,
-        Router, Verdict,
+        Admission, AdmitAll, Admitter, DataProducer, EndpointId, EndpointView, FairnessPolicy,
+        Filter, GatewayContext, GatewayPolicies, OrderingPolicy, Picker, Pipeline, Placement,
+        RoundRobin, Router, RouterConfig, SaturationDetector, Scorer, Signals, UsageLimit, Verdict,
     };
     pub use foretoken_des_kernel::{RngStreams, SimDuration, SimRng, SimTime};
     pub use foretoken_engine::{EngineConfig, Policies, PreemptionPolicy, SchedulerConfig};

@@ -12,7 +12,7 @@ use foretoken_latency_model::LatencyModel;
 use foretoken_metrics::{MetricSink, Recorder, Report};
 use foretoken_workload::{Workload, WorkloadSpec};
 
-use crate::cluster::Wiring;
+use crate::cluster::{Freshness, Wiring};
 use crate::error::Error;
 use crate::world::{Identity, Network, Parts, World};
 
@@ -333,6 +333,16 @@ impl Simulation {
             });
         }
         self.check_changes()?;
+        if let Freshness::Scraped(scraping) = self.wiring.freshness
+            && scraping.interval.is_zero()
+        {
+            let allowed = "above 0; Freshness::Live shows the present";
+            return Err(Error::out_of_range(
+                "wiring.freshness.interval",
+                &"0",
+                allowed,
+            ));
+        }
         let streams = RngStreams::new(self.seed, self.replication);
         let workload = match self.workload {
             None => {
@@ -379,7 +389,7 @@ impl Simulation {
             },
             freshness: self.wiring.freshness,
             changes: self.wiring.changes,
-            scrape_rng: streams.stream("scrape", 0),
+            streams,
             horizon: self.horizon.unwrap_or(SimTime::MAX),
             sink,
         });

@@ -40,7 +40,11 @@ pub(crate) enum Leg {
 }
 
 impl Flight {
-    pub(crate) fn new(gateway: usize, placement: Placement, adapter: Option<Arc<str>>) -> Self {
+    pub(crate) fn new(gateway: usize, mut placement: Placement, adapter: Option<Arc<str>>) -> Self {
+        // An endpoint of both roles may be picked for both: it just serves the request.
+        placement
+            .prefill
+            .take_if(|prefill| prefill.endpoint == placement.endpoint);
         Self {
             gateway,
             placement,

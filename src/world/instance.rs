@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use foretoken_dataplane::gateway::EngineMetrics;
 use foretoken_dataplane::{Adapters, EndpointId, EndpointView};
-use foretoken_des_kernel::{Generation, SimTime};
 use foretoken_engine::Engine;
 use foretoken_metrics::LevelRecord;
+
+use super::wake_up::WakeUp;
 
 /// What a gateway is told of an engine from the start.
 #[derive(Debug, Clone)]
@@ -37,9 +38,7 @@ pub(crate) struct Instance {
     pub(crate) up: bool,
     /// Wake-ups since it last served anybody.
     pub(crate) fruitless: u64,
-    pub(crate) asked: Generation,
-    /// The wake-up that is on its way.
-    pub(crate) wake: Option<SimTime>,
+    pub(super) wake_up: WakeUp,
     pub(crate) level: LevelRecord,
     /// Its gauges as of its last step: engines refresh them once a step.
     pub(crate) gauges: EngineMetrics,
@@ -63,8 +62,7 @@ impl Instance {
             identity,
             up: true,
             fruitless: 0,
-            asked: Generation::default(),
-            wake: None,
+            wake_up: WakeUp::default(),
             level,
             gauges: EngineMetrics::default(),
             adapters: BTreeMap::new(),

@@ -4,13 +4,14 @@ mod flight;
 mod instance;
 mod serving;
 mod signals;
+mod wake_up;
 
 use foretoken_dataplane::gateway::{Gateway, GatewayEvent};
 use foretoken_dataplane::producer::KvEvent;
 use foretoken_dataplane::transfer::KvLinks;
 use foretoken_dataplane::{EndpointId, Placement, Response};
 use foretoken_des_kernel::{
-    Context, Generation, Kernel, Model, Rank, SimDuration, SimRng, SimTime, Stop, StopReason,
+    Context, Generation, Kernel, Model, Rank, RngStreams, SimDuration, SimTime, Stop, StopReason,
 };
 use foretoken_engine::{Engine, EngineEvent};
 use foretoken_metrics::MetricSink;
@@ -25,7 +26,8 @@ use crate::error::Error;
 use crate::simulation::RunEnd;
 use flight::Flight;
 use instance::Instance;
-use signals::Metrics;
+use signals::{Metrics, Poller};
+use wake_up::WakeUp;
 
 pub(crate) use instance::Identity;
 
@@ -43,7 +45,7 @@ pub(crate) enum Event {
         response: Response,
     },
     /// A gateway reads an engine's metrics.
-    Scrape { gateway: usize, engine: usize },
+    Scrape { poller: usize },
     /// What it read arrives.
     Scraped(Box<Metrics>),
     /// Changes of an engine's KV cache arrive at the gateways.
@@ -88,6 +90,10 @@ enum Phase {
 /// in chunks of one takes fewer.
 const FRUITLESS_WAKES: u64 = 1 << 21;
 
+/// How long nothing happens until what waits in a gateway without a time to live is given up: all
+/// metrics have been read by then, and no policy of llm-d goes by the time of day.
+const PATIENCE: SimDuration = SimDuration::from_secs(60);
+
 pub(crate) struct World<S> {
     workload: Box<dyn Workload>,
     next: Option<Request>,
@@ -100,7 +106,7 @@ pub(crate) struct World<S> {
     freshness: Freshness,
     /// When each endpoint joins or leaves.
     changes: Vec<PoolChange>,
-    scrape_rng: SimRng,
+    pollers: Vec<Poller>,
     flights: HashMap<RequestId, Flight, FxBuildHasher>,
     arrived: u64,
     ended: u64,
@@ -123,39 +129,18 @@ pub(crate) struct Network {
     pub(crate) kv_event_delay: SimDuration,
 }
 
-/// A component that is advanced when it asked for it.
-pub(crate) struct Asking<C> {
-    pub(crate) component: C,
-    asked: Generation,
-    wake: Option<SimTime>,
+/// A component, and when it wants to be advanced.
+struct Asking<C> {
+    component: C,
+    wake_up: WakeUp,
 }
 
 impl<C> Asking<C> {
     fn new(component: C) -> Self {
         Self {
             component,
-            asked: Generation::default(),
-            wake: None,
+            wake_up: WakeUp::default(),
         }
-    }
-
-    /// Says when to come back, if that is not arranged already.
-    fn ask(&mut self, wake: Option<SimTime>) -> Option<(SimTime, Generation)> {
-        if wake == self.wake {
-            return None;
-        }
-        self.wake = wake;
-        let asked = self.asked.bump();
-        wake.map(|time| (time, asked))
-    }
-
-    /// Whether a wake-up is the one that was asked for last.
-    fn takes(&mut self, asked: Generation) -> bool {
-        let current = self.asked.is_current(asked);
-        if current {
-            self.wake = None;
-        }
-        current
     }
 }
 
@@ -168,7 +153,7 @@ pub(crate) struct Parts<S> {
     pub(crate) network: Network,
     pub(crate) freshness: Freshness,
     pub(crate) changes: Vec<PoolChange>,
-    pub(crate) scrape_rng: SimRng,
+    pub(crate) streams: RngStreams,
     /// The end of the run.
     pub(crate) horizon: SimTime,
     pub(crate) sink: S,
@@ -190,7 +175,7 @@ impl<S: MetricSink> World<S> {
             network: parts.network,
             freshness: parts.freshness,
             changes: parts.changes,
-            scrape_rng: parts.scrape_rng,
+            pollers: Vec::new(),
             flights: HashMap::with_hasher(FxBuildHasher),
             arrived: 0,
             ended: 0,
@@ -201,6 +186,7 @@ impl<S: MetricSink> World<S> {
             sink: parts.sink,
             failure: None,
         };
+        world.pollers = world.make_pollers(parts.streams);
         for instance in &world.engines {
             world.sink.on_level(SimTime::ZERO, &instance.level);
         }
@@ -346,7 +332,7 @@ impl<S: MetricSink> World<S> {
                     self.dispatch(gateway, request, placement, cx);
                 }
                 GatewayEvent::Reject { request, reason } => self.reject(cx.now(), request, reason),
-                GatewayEvent::Evict { request, .. } => self.evict(request, cx),
+                GatewayEvent::Evict { request } => self.evict(request, cx),
                 _ => {}
             }
         }
@@ -357,7 +343,7 @@ impl<S: MetricSink> World<S> {
     fn settle_gateway(&mut self, gateway: usize, cx: &mut Context<'_, Event>) {
         let asking = &mut self.gateways[gateway];
         let wake = asking.component.next_wake();
-        if let Some((time, asked)) = asking.ask(wake) {
+        if let Some((time, asked)) = asking.wake_up.ask(wake) {
             cx.at(time.max(cx.now()), Event::Gateway { gateway, asked });
         }
     }
@@ -384,9 +370,10 @@ impl<S: MetricSink> World<S> {
         self.sink
             .on_occurrence(&Occurrence::new(cx.now(), request.id, what));
         let flight = Flight::new(gateway, placement, request.model.clone());
-        self.flights.insert(request.id, flight);
         let mut delay = self.network.delay;
-        if placement.prefill.is_some() {
+        let disaggregated = flight.placement.prefill.is_some();
+        self.flights.insert(request.id, flight);
+        if disaggregated {
             // The endpoint that answers asks the other one.
             delay += self.network.delay;
         }
@@ -394,6 +381,20 @@ impl<S: MetricSink> World<S> {
             self.deliver(request, cx);
         } else {
             cx.at(cx.now() + delay, Event::Deliver(Box::new(request)));
+        }
+    }
+
+    /// Ends the run if requests wait in a gateway and nothing will ever let them go.
+    fn check_hope(&mut self, gateway: usize, now: SimTime) {
+        let quiet = self.next.is_none()
+            && self.flights.is_empty()
+            && now.saturating_since(self.last) > PATIENCE
+            && self.changes.iter().all(|change| change.at <= now);
+        if quiet && self.gateways[gateway].component.waits_for_ever() {
+            self.failure = Some(Error::Waiting {
+                requests: self.gateways[gateway].component.held().0,
+                at: now,
+            });
         }
     }
 
@@ -431,12 +432,8 @@ impl<S: MetricSink> World<S> {
             self.sink.on_level(cx.now(), &level);
         }
         let wake = instance.engine.next_wake();
-        if wake != instance.wake {
-            instance.wake = wake;
-            let asked = instance.asked.bump();
-            if let Some(time) = wake {
-                cx.at(time, Event::Wake { engine, asked });
-            }
+        if let Some((time, asked)) = instance.wake_up.ask(wake) {
+            cx.at(time, Event::Wake { engine, asked });
         }
     }
 }
@@ -450,8 +447,8 @@ impl<S: MetricSink> Model for World<S> {
             Event::Arrival => (Phase::Arrival, 0),
             Event::Pool { change } => (Phase::Pool, number(*change)),
             Event::Response { request, .. } => (Phase::Response, request.get()),
-            Event::Scrape { engine, .. } => (Phase::Scrape, number(*engine)),
-            Event::Scraped(metrics) => (Phase::Scraped, number(metrics.engine)),
+            Event::Scrape { poller } => (Phase::Scrape, number(*poller)),
+            Event::Scraped(metrics) => (Phase::Scraped, number(metrics.poller)),
             Event::KvEvents { engine, .. } => (Phase::KvEvents, number(*engine)),
             Event::Gateway { gateway, .. } => (Phase::Gateway, number(*gateway)),
             Event::Deliver(request) => (Phase::Deliver, request.id.get()),
@@ -484,19 +481,20 @@ impl<S: MetricSink> Model for World<S> {
                 component.responded(cx.now(), request, response);
                 self.settle_gateway(gateway, cx);
             }
-            Event::Scrape { gateway, engine } => self.scrape(gateway, engine, cx),
+            Event::Scrape { poller } => self.scrape(poller, cx),
             Event::Scraped(metrics) => self.scraped(&metrics, cx.now()),
             Event::KvEvents { engine, events } => self.publish(engine, &events, cx.now()),
             Event::Gateway { gateway, asked } => {
-                if self.gateways[gateway].takes(asked) {
+                if self.gateways[gateway].wake_up.takes(asked) {
                     self.with_gateway(gateway, cx, Gateway::advance);
+                    self.check_hope(gateway, cx.now());
                 }
             }
             Event::Deliver(request) => self.deliver(*request, cx),
             Event::HandOver { request } => self.hand_over(request, cx),
             Event::Read { request, blocks } => self.read(request, blocks, cx),
             Event::Links { asked } => {
-                if self.links.takes(asked) {
+                if self.links.wake_up.takes(asked) {
                     self.move_blocks(cx);
                 }
             }

@@ -28,8 +28,10 @@ impl<S: MetricSink> World<S> {
                 request: Box::new(request),
                 done: false,
             };
+            let id = leg.id;
             let instance = &mut self.engines[engine].engine;
             instance.submit_remote(now, leg, KvTransfer::produce());
+            self.stand(id, Standing::Waiting);
             engine
         } else {
             let engine = index(flight.placement.endpoint);
@@ -44,6 +46,7 @@ impl<S: MetricSink> World<S> {
 
     /// The computed prompt of a request is ready to be read: the endpoint that answers goes on.
     pub(super) fn hand_over(&mut self, id: RequestId, cx: &mut Context<'_, Event>) {
+        self.stand(id, Standing::Outside);
         let Some(flight) = self.flights.get_mut(&id) else {
             return;
         };
@@ -106,17 +109,16 @@ impl<S: MetricSink> World<S> {
 
     fn settle_links(&mut self, cx: &mut Context<'_, Event>) {
         let wake = self.links.component.next_wake();
-        if let Some((time, asked)) = self.links.ask(wake) {
+        if let Some((time, asked)) = self.links.wake_up.ask(wake) {
             cx.at(time, Event::Links { asked });
         }
     }
 
     pub(super) fn wake(&mut self, engine: usize, asked: Generation, cx: &mut Context<'_, Event>) {
         let instance = &mut self.engines[engine];
-        if !instance.asked.is_current(asked) {
+        if !instance.wake_up.takes(asked) {
             return;
         }
-        instance.wake = None;
         instance.fruitless += 1;
         let mut reported = core::mem::take(&mut self.reported);
         instance
@@ -134,8 +136,11 @@ impl<S: MetricSink> World<S> {
                     sequences: step.shape.sequences(),
                 }),
                 EngineEvent::KvLoad { at, load } => {
-                    let (request, blocks) = (load.request, load.blocks);
-                    cx.at(at.max(cx.now()), Event::Read { request, blocks });
+                    // A mere confirmation comes after an abort, which has let the blocks go already.
+                    if !load.is_confirmation() {
+                        let (request, blocks) = (load.request, load.blocks);
+                        cx.at(at.max(cx.now()), Event::Read { request, blocks });
+                    }
                 }
                 EngineEvent::Kv { event, .. } => published.extend(translate(event)),
                 _ => {}
@@ -279,9 +284,9 @@ impl<S: MetricSink> World<S> {
         let Some(flight) = self.flights.get_mut(&id) else {
             return;
         };
-        if let (Some(adapter), Leg::Serving) = (&flight.adapter, &flight.leg) {
+        if let (Some(adapter), Some(engine)) = (&flight.adapter, flight.engine()) {
             let from = core::mem::replace(&mut flight.standing, to);
-            self.engines[index(flight.placement.endpoint)].move_adapter(adapter, from, to);
+            self.engines[index(engine)].move_adapter(adapter, from, to);
         }
     }
 

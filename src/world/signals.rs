@@ -2,18 +2,30 @@
 
 use foretoken_dataplane::gateway::EngineMetrics;
 use foretoken_dataplane::producer::{KvEvent, Tier};
-use foretoken_des_kernel::{Context, SimDuration, SimTime};
+use foretoken_des_kernel::{Context, RngStreams, SimDuration, SimRng, SimTime};
 use foretoken_engine::kv::KvEvent as EngineKvEvent;
 use foretoken_metrics::MetricSink;
 
 use super::{Event, World, index};
-use crate::cluster::{Freshness, Scraping};
+use crate::cluster::Freshness;
+
+/// A scrape that takes longer fails (llm-d).
+const SCRAPE_TIMEOUT: SimDuration = SimDuration::from_secs(1);
+
+/// Reads the metrics of one engine for one gateway, again and again.
+#[derive(Debug)]
+pub(crate) struct Poller {
+    gateway: usize,
+    engine: usize,
+    /// The tick that the reading in hand belongs to.
+    tick: SimTime,
+    rng: SimRng,
+}
 
 /// Metrics on their way from an engine to a gateway.
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    pub(super) gateway: usize,
-    pub(super) engine: usize,
+    pub(super) poller: usize,
     values: EngineMetrics,
 }
 
@@ -35,63 +47,72 @@ impl<S: MetricSink> World<S> {
     }
 
     /// Every gateway has a ticker for every endpoint; their phases have nothing to do with each other.
-    pub(super) fn first_scrapes(&mut self) -> Vec<(SimTime, Event)> {
+    pub(super) fn make_pollers(&self, streams: RngStreams) -> Vec<Poller> {
         let Freshness::Scraped(scraping) = self.freshness else {
             return Vec::new();
         };
-        let mut events = Vec::new();
-        for gateway in 0..self.gateways.len() {
-            for engine in 0..self.engines.len() {
-                let phase = self.scrape_rng.below(scraping.interval.as_nanos().max(1));
-                let at = SimTime::ZERO + SimDuration::from_nanos(phase);
-                events.push((at, Event::Scrape { gateway, engine }));
+        let pairs = (0..self.gateways.len())
+            .flat_map(|gateway| (0..self.engines.len()).map(move |engine| (gateway, engine)));
+        let poller = |(number, (gateway, engine))| {
+            let mut rng = streams.stream("scrape", number);
+            let phase = SimDuration::from_nanos(rng.below(scraping.interval.as_nanos().max(1)));
+            Poller {
+                gateway,
+                engine,
+                tick: SimTime::ZERO + phase,
+                rng,
             }
-        }
-        events
+        };
+        (0_u64..).zip(pairs).map(poller).collect()
     }
 
-    pub(super) fn scrape(&mut self, gateway: usize, engine: usize, cx: &mut Context<'_, Event>) {
+    pub(super) fn first_scrapes(&self) -> impl Iterator<Item = (SimTime, Event)> {
+        let ticks = self.pollers.iter().map(|poller| poller.tick);
+        (0..)
+            .zip(ticks)
+            .map(|(poller, tick)| (tick, Event::Scrape { poller }))
+    }
+
+    pub(super) fn scrape(&mut self, number: usize, cx: &mut Context<'_, Event>) {
         let Freshness::Scraped(scraping) = self.freshness else {
             return;
         };
         if self.is_over() {
             return;
         }
-        let Scraping {
-            interval, jitter, ..
-        } = scraping;
-        let mut delay = SimDuration::ZERO;
-        let instance = &self.engines[engine];
+        let (now, poller) = (cx.now(), &mut self.pollers[number]);
+        let mut answered = now;
+        let instance = &self.engines[poller.engine];
         if instance.up {
+            let delay = scraping.delay + poller.jitter(scraping.delay_jitter);
+            answered = now + delay.min(SCRAPE_TIMEOUT);
             let metrics = Metrics {
-                gateway,
-                engine,
+                poller: number,
                 values: instance.gauges.clone(),
             };
-            delay = scraping.delay + self.jitter(scraping.delay_jitter);
-            if delay.is_zero() {
-                self.scraped(&metrics, cx.now());
-            } else {
-                cx.at(cx.now() + delay, Event::Scraped(Box::new(metrics)));
+            if delay <= SCRAPE_TIMEOUT && delay > SimDuration::ZERO {
+                cx.at(answered, Event::Scraped(Box::new(metrics)));
+            } else if delay.is_zero() {
+                self.scraped(&metrics, now);
             }
         }
-        // A poller does not ask again before it has the answer, and at once if its tick has passed.
-        let next = (interval + self.jitter(jitter)).max(delay);
-        cx.at(cx.now() + next, Event::Scrape { gateway, engine });
-    }
-
-    /// A uniform draw from 0 to `most`.
-    fn jitter(&mut self, most: SimDuration) -> SimDuration {
-        match most.as_nanos() {
-            0 => SimDuration::ZERO,
-            nanos => SimDuration::from_nanos(self.scrape_rng.below(nanos + 1)),
-        }
+        // A poller does not ask again before it has the answer. Of the ticks that it missed meanwhile it
+        // makes up for one, at once.
+        let poller = &mut self.pollers[number];
+        let interval = scraping.interval;
+        let missed = answered.saturating_since(poller.tick).as_nanos() / interval.as_nanos();
+        poller.tick = poller.tick + interval * missed.max(1);
+        let next = poller.tick + poller.jitter(scraping.jitter);
+        cx.at(next.max(answered), Event::Scrape { poller: number });
     }
 
     /// Their age counts from now on, as llm-d has it: when they were taken nobody knows.
     pub(super) fn scraped(&mut self, metrics: &Metrics, now: SimTime) {
-        let id = self.engines[metrics.engine].id();
-        let gateway = &mut self.gateways[metrics.gateway].component;
+        let Poller {
+            gateway, engine, ..
+        } = self.pollers[metrics.poller];
+        let id = self.engines[engine].id();
+        let gateway = &mut self.gateways[gateway].component;
         gateway.scraped(id, now, &metrics.values);
     }
 
@@ -102,6 +123,16 @@ impl<S: MetricSink> World<S> {
             for event in events {
                 gateway.component.kv_event(now, id, event);
             }
+        }
+    }
+}
+
+impl Poller {
+    /// A uniform draw from 0 to `most`.
+    fn jitter(&mut self, most: SimDuration) -> SimDuration {
+        match most.as_nanos() {
+            0 => SimDuration::ZERO,
+            nanos => SimDuration::from_nanos(self.rng.below(nanos.saturating_add(1))),
         }
     }
 }

@@ -20,8 +20,13 @@ pub struct RoundRobin {
 
 impl Router for RoundRobin {
     fn route(&mut self, _: &RequestView<'_>, cx: &mut GatewayContext<'_>) -> Option<Placement> {
-        let endpoint = cx.endpoints.get(self.next % cx.endpoints.len())?;
-        self.next = (self.next + 1) % cx.endpoints.len();
+        let endpoint = cx.endpoints.get(self.next).or(cx.endpoints.first())?;
+        let place = if self.next < cx.endpoints.len() {
+            self.next
+        } else {
+            0
+        };
+        self.next = (place + 1) % cx.endpoints.len();
         Some(endpoint.id.into())
     }
 }

@@ -30,7 +30,7 @@ pub use flow::{FairnessPolicy, FlowView, OrderingPolicy, UsageLimit};
 pub use gateway::{Admission, Gateway, GatewayPolicies};
 pub use pipeline::{Filter, Picker, Pipeline, Scorer};
 pub use producer::{DataProducer, KvEvent, Response, Tier};
-pub use router::{Placement, PrefillPlacement, PrefillProfile, Router};
+pub use router::{PickedBy, Placement, PrefillPlacement, Router};
 pub use saturation::SaturationDetector;
 pub use signals::Signals;
 pub use view::{Adapters, EndpointId, EndpointView, GatewayContext, Labels, Role};

@@ -11,7 +11,9 @@ use crate::view::{EndpointId, GatewayContext};
 pub struct Placement {
     /// The endpoint that answers it.
     pub endpoint: EndpointId,
-    /// The endpoint that computes its prompt first, if that is another one.
+    /// Which profile picked it.
+    pub profile: PickedBy,
+    /// The endpoint that computes its prompt first, if there is such a stage.
     pub prefill: Option<PrefillPlacement>,
 }
 
@@ -22,18 +24,18 @@ pub struct PrefillPlacement {
     /// The endpoint.
     pub endpoint: EndpointId,
     /// Which profile picked it.
-    pub profile: PrefillProfile,
+    pub profile: PickedBy,
 }
 
-/// Which profile picked a prefill endpoint: llm-d's data producers know only the one that is literally
-/// named `prefill`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PrefillProfile {
-    /// The profile `prefill`.
-    Standard,
-    /// A profile of another name: producers neither record its prompt nor release its load with the
-    /// first token.
-    Renamed,
+/// Which profile picked an endpoint: llm-d's data producers know one by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PickedBy {
+    /// A profile that is literally named `prefill`: producers record its prompt, and release its load with
+    /// the first token.
+    Prefill,
+    /// A profile of any other name, or none.
+    #[default]
+    Other,
 }
 
 impl Placement {
@@ -41,9 +43,10 @@ impl Placement {
     pub const fn disaggregated(endpoint: EndpointId, prefill: EndpointId) -> Self {
         Self {
             endpoint,
+            profile: PickedBy::Other,
             prefill: Some(PrefillPlacement {
                 endpoint: prefill,
-                profile: PrefillProfile::Standard,
+                profile: PickedBy::Prefill,
             }),
         }
     }
@@ -51,7 +54,7 @@ impl Placement {
     /// The prefill endpoint, where data producers know of it.
     pub fn known_prefill(&self) -> Option<EndpointId> {
         self.prefill
-            .filter(|prefill| prefill.profile == PrefillProfile::Standard)
+            .filter(|prefill| prefill.profile == PickedBy::Prefill)
             .map(|prefill| prefill.endpoint)
     }
 }
@@ -60,6 +63,7 @@ impl From<EndpointId> for Placement {
     fn from(endpoint: EndpointId) -> Self {
         Self {
             endpoint,
+            profile: PickedBy::Other,
             prefill: None,
         }
     }
@@ -67,8 +71,8 @@ impl From<EndpointId> for Placement {
 
 /// Decides which endpoint serves a request.
 ///
-/// The host calls [`route`](Self::route) once per admitted request and sends the request there at
-/// once. `None` rejects it. An endpoint that does not exist ends the run with an error. The
+/// The host calls [`route`](Self::route) once per admitted request, and sends the request there when the
+/// decision takes effect, which is usually at once. `None` rejects it. An endpoint that does not exist ends the run with an error. The
 /// endpoints in the context are in the order of their ids, and never empty.
 ///
 /// ```

@@ -39,6 +39,12 @@ impl PrefixMatch {
         }
     }
 
+    /// The same with so many blocks held, whatever their tier.
+    #[must_use]
+    pub const fn with_unweighted(self, unweighted: u32) -> Self {
+        Self { unweighted, ..self }
+    }
+
     /// Share of the prompt that it holds; 0 for a prompt without blocks.
     pub fn share(&self) -> f64 {
         if self.total == 0 {

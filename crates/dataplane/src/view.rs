@@ -61,6 +61,8 @@ pub struct EndpointView {
     pub id: EndpointId,
     /// Its name, `namespace/name`.
     pub name: Arc<str>,
+    /// Where it listens, `host:port`.
+    pub address: Arc<str>,
     /// Labels of its pod.
     pub labels: Labels,
     /// When its metrics last came; `None` before the first time, when they are all zero.
@@ -81,14 +83,18 @@ pub struct EndpointView {
     pub in_flight: u32,
     /// Tokens of their prompts.
     pub in_flight_tokens: u64,
+    /// Requests that this gateway sent there since its metrics last came.
+    pub sent_since_observed: u32,
 }
 
 impl EndpointView {
     /// An endpoint of which nothing is known yet.
     pub fn new(id: EndpointId) -> Self {
+        let [_, a, b, c] = id.get().to_be_bytes();
         Self {
             id,
             name: format!("default/endpoint-{}", id.get()).into(),
+            address: format!("10.{a}.{b}.{c}:8000").into(),
             labels: Labels::default(),
             observed_at: None,
             queued: 0,
@@ -99,6 +105,7 @@ impl EndpointView {
             adapters: Arc::default(),
             in_flight: 0,
             in_flight_tokens: 0,
+            sent_since_observed: 0,
         }
     }
 
@@ -229,8 +236,7 @@ impl<'a> GatewayContext<'a> {
 
     /// Where an endpoint stands in the list.
     pub fn position(&self, id: EndpointId) -> Option<usize> {
-        self.endpoints
-            .binary_search_by_key(&id, |endpoint| endpoint.id)
-            .ok()
+        // A list that somebody made by hand may be in any order.
+        self.endpoints.iter().position(|endpoint| endpoint.id == id)
     }
 }

@@ -164,6 +164,24 @@ impl SimTime {
         }
     }
 
+    /// The first whole multiple of `period` after this instant: the next tick of a clock that started at
+    /// zero. The end of time if there is none before it.
+    ///
+    /// # Panics
+    /// If `period` is zero.
+    ///
+    /// ```
+    /// use foretoken_des_kernel::{SimDuration, SimTime};
+    ///
+    /// let second = SimDuration::from_secs(1);
+    /// assert_eq!(SimTime::from_nanos(1_500_000_000).next_tick(second), SimTime::from_nanos(2_000_000_000));
+    /// assert_eq!(SimTime::from_nanos(2_000_000_000).next_tick(second), SimTime::from_nanos(3_000_000_000));
+    /// ```
+    pub fn next_tick(self, period: SimDuration) -> Self {
+        let next = (self.0 / period.0 + 1).checked_mul(period.0);
+        next.map_or(Self::MAX, Self)
+    }
+
     /// The span since `earlier`, or zero if `earlier` is later.
     pub const fn saturating_since(self, earlier: Self) -> SimDuration {
         SimDuration(self.0.saturating_sub(earlier.0))

@@ -60,7 +60,7 @@ pub struct Counts {
     /// Neither ended nor refused when the run ended.
     pub in_flight: u64,
     /// Refused, by the kind of reason: `prompt too long`, `exceeds KV pool`, `shed`, `saturated`,
-    /// `queue full`, `ttl expired`, `no endpoint`, `no candidate`, `not cached`, `client gone`.
+    /// `queue full`, `ttl expired`, `no endpoint`, `no candidate`, `not cached`, `client gone`, `evicted`.
     pub rejected: BTreeMap<String, u64>,
 }
 
@@ -122,6 +122,7 @@ const fn kind(reason: RejectReason) -> &'static str {
         RejectReason::NoCandidate => "no candidate",
         RejectReason::NotCached => "not cached",
         RejectReason::ClientGone => "client gone",
+        RejectReason::Evicted => "evicted",
         _ => "other",
     }
 }

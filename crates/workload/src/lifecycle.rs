@@ -187,6 +187,15 @@ impl FinishReason {
     pub const fn is_complete(self) -> bool {
         matches!(self, Self::Stop | Self::Length)
     }
+
+    /// What llm-d's router says in the header `x-llm-d-request-dropped-reason`, if it cancelled the
+    /// request; its status is 429 unless an answer was streaming already.
+    pub const fn dropped_reason(self) -> Option<&'static str> {
+        match self {
+            Self::Evicted => Some("evicted"),
+            _ => None,
+        }
+    }
 }
 
 /// Why a request will never be served.
@@ -223,6 +232,8 @@ pub enum RejectReason {
     NotCached,
     /// The client went away before anything was dispatched.
     ClientGone,
+    /// It was cancelled in favour of more important requests before it left the gateway.
+    Evicted,
 }
 
 impl RejectReason {
@@ -231,10 +242,31 @@ impl RejectReason {
         match self {
             Self::PromptTooLong { .. } | Self::ExceedsKvPool { .. } => 400,
             Self::NotCached => 412,
-            Self::Saturated | Self::QueueFull | Self::TtlExpired | Self::NoCandidate => 429,
+            Self::Saturated
+            | Self::QueueFull
+            | Self::TtlExpired
+            | Self::NoCandidate
+            | Self::Evicted => 429,
             // Whatever an admission plugin answers, the layer around it makes this of it.
             Self::Shed => 500,
             Self::NoEndpoint | Self::ClientGone => 503,
+        }
+    }
+
+    /// What llm-d's router says in the header `x-llm-d-request-dropped-reason`. Refusals of legacy
+    /// admission, of admitters and of engines have none.
+    pub const fn dropped_reason(self) -> Option<&'static str> {
+        match self {
+            Self::QueueFull | Self::NoCandidate => Some("rejected-saturated"),
+            Self::TtlExpired => Some("rejected-ttl-expired"),
+            Self::NoEndpoint => Some("rejected-no-endpoints"),
+            Self::ClientGone => Some("rejected-context-cancelled"),
+            Self::Evicted => Some("evicted"),
+            Self::PromptTooLong { .. }
+            | Self::ExceedsKvPool { .. }
+            | Self::Shed
+            | Self::Saturated
+            | Self::NotCached => None,
         }
     }
 }
@@ -260,6 +292,7 @@ impl fmt::Display for RejectReason {
             Self::NoCandidate => f.write_str("no eligible endpoint"),
             Self::NotCached => f.write_str("not cached"),
             Self::ClientGone => f.write_str("the client went away"),
+            Self::Evicted => f.write_str("evicted before it left the gateway"),
         }
     }
 }

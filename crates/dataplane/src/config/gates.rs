@@ -1,6 +1,7 @@
 //! Parameters of saturation detectors and admitters.
 
 use super::document::Value;
+use super::options::BuildOptions;
 use super::reading::{Reading, Roles, only};
 use super::role::{Role, Sees};
 use crate::admission::{LatencySloAdmitter, ProbabilisticAdmitter};
@@ -19,9 +20,13 @@ pub(super) fn utilization(reading: &mut Reading<'_>) -> Roles {
         headroom: reading.non_negative("headroom", 0.0)?,
         ..default
     };
+    let make = move |options: &BuildOptions| UtilizationDetector {
+        unseen: options.unseen,
+        ..detector
+    };
     Ok(vec![
         Role::filter(detector),
-        Role::detector(Sees::Scrapes, detector),
+        Role::detector(Sees::Scrapes, make),
     ])
 }
 
@@ -43,7 +48,7 @@ pub(super) fn concurrency(reading: &mut Reading<'_>) -> Roles {
     };
     Ok(vec![
         Role::filter(detector.clone()),
-        Role::detector(Sees::LiveCounters, detector),
+        Role::detector(Sees::LiveCounters, move |_| detector.clone()),
     ])
 }
 

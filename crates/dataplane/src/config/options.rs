@@ -9,6 +9,7 @@ use foretoken_workload::ObjectivePriority;
 
 use crate::pipeline::pickers::Ties;
 use crate::producer::{Insertion, LatencyPredictor};
+use crate::saturation::Unseen;
 
 type MakePredictor = Arc<dyn Fn() -> Box<dyn LatencyPredictor> + Send + Sync>;
 
@@ -40,6 +41,8 @@ pub struct BuildOptions {
     pub insertion: Insertion,
     /// After what silence requests are dropped from in-flight counters; never by default.
     pub drop_silent_after: Option<SimDuration>,
+    /// What utilization detectors make of requests that the metrics cannot show yet.
+    pub unseen: Unseen,
     predictor: Option<MakePredictor>,
 }
 
@@ -52,6 +55,7 @@ impl Default for BuildOptions {
             refresh_interval: SimDuration::from_millis(50),
             insertion: Insertion::default(),
             drop_silent_after: None,
+            unseen: Unseen::default(),
             predictor: None,
         }
     }
@@ -100,6 +104,13 @@ impl BuildOptions {
         self
     }
 
+    /// The same, and utilization detectors take requests that the metrics cannot show yet for this.
+    #[must_use]
+    pub const fn unseen(mut self, unseen: Unseen) -> Self {
+        self.unseen = unseen;
+        self
+    }
+
     /// The same, and each `predicted-latency-producer` asks a predictor that `make` makes. Without one
     /// nothing is predicted, as if the service did not answer.
     #[must_use]
@@ -125,6 +136,7 @@ impl fmt::Debug for BuildOptions {
             .field("refresh_interval", &self.refresh_interval)
             .field("insertion", &self.insertion)
             .field("drop_silent_after", &self.drop_silent_after)
+            .field("unseen", &self.unseen)
             .field("predicts", &self.predictor.is_some())
             .finish()
     }

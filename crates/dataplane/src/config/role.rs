@@ -84,11 +84,11 @@ impl Role {
         usage: UsageLimit, UsageLimit;
     }
 
-    pub(super) fn detector<T>(sees: Sees, prototype: T) -> Self
-    where
-        T: SaturationDetector + Clone + Sync + 'static,
-    {
-        Self::Detector(sees, Arc::new(move |_| Box::new(prototype.clone())))
+    pub(super) fn detector<T: SaturationDetector + 'static>(
+        sees: Sees,
+        make: impl Fn(&BuildOptions) -> T + Send + Sync + 'static,
+    ) -> Self {
+        Self::Detector(sees, Arc::new(move |options| Box::new(make(options))))
     }
 
     pub(super) fn producer<T: DataProducer + 'static>(

@@ -133,6 +133,11 @@ impl FlowControl {
         self.bands.iter().map(Band::waiting).sum()
     }
 
+    /// Whether requests may wait for ever while the pool stays as it is: there is no time to live then.
+    pub fn never_expires(&self) -> bool {
+        self.ttl.is_unlimited()
+    }
+
     /// The bands that there are, the most important first, with how many requests wait in each.
     pub fn bands(&self) -> impl Iterator<Item = (ObjectivePriority, usize)> {
         self.bands
@@ -338,7 +343,7 @@ impl FlowControl {
 
     /// The next whole millisecond after `now`, if a cycle would find something to do then.
     pub fn next_tick(&self, now: SimTime) -> Option<SimTime> {
-        self.awake.then(|| next_multiple(now, TICK))
+        self.awake.then(|| now.next_tick(TICK))
     }
 
     /// The next whole second after `now`, if a sweep may find something to do then.
@@ -346,7 +351,7 @@ impl FlowControl {
         let needs_it =
             |band: &Band| band.held != Held::default() || band.origin == Origin::FormerObjective;
         let needed = self.bands.iter().any(needs_it);
-        needed.then(|| next_multiple(now, SWEEP))
+        needed.then(|| now.next_tick(SWEEP))
     }
 
     /// Where the band of this priority stands, or would stand.
@@ -384,10 +389,4 @@ impl fmt::Debug for FlowControl {
             .field("ttl", &self.ttl)
             .finish_non_exhaustive()
     }
-}
-
-/// The first multiple of `period` after `now`.
-fn next_multiple(now: SimTime, period: SimDuration) -> SimTime {
-    let period = period.as_nanos();
-    SimTime::from_nanos((now.as_nanos() / period + 1) * period)
 }

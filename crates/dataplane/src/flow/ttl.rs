@@ -59,6 +59,15 @@ impl TimeToLive {
             || longest.is_some_and(|longest| now.saturating_since(waiting.enqueued) >= longest)
     }
 
+    /// Whether requests without a budget of their own wait for ever in the pool's present state.
+    pub(super) const fn is_unlimited(&self) -> bool {
+        if self.pool_is_empty {
+            self.without.is_none()
+        } else {
+            self.with_endpoints.is_none()
+        }
+    }
+
     /// The reason of a refusal: `reason`, unless the want of endpoints is to blame.
     pub(super) const fn blame(&self, reason: RejectReason) -> RejectReason {
         if self.pool_is_empty {

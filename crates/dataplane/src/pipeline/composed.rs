@@ -10,7 +10,7 @@ use super::pickers::MaxScorePicker;
 use super::scorers::{KvCacheUtilizationScorer, PrefixCacheScorer, QueueScorer};
 use super::{Filter, Picker, Plugins, Profile, ProfileHandler, ProfileRun, Scorer, Stages};
 use crate::error::DataplaneError;
-use crate::router::{Placement, PrefillPlacement, PrefillProfile, Router};
+use crate::router::{PickedBy, Placement, PrefillPlacement, Router};
 use crate::view::GatewayContext;
 
 /// The name of a prefill profile that data producers know.
@@ -197,19 +197,20 @@ impl Router for Pipeline {
 
         let stages = Stages::new(&self.profiles, &self.runs);
         let outcome = self.handler.outcome(&stages)?;
-        let endpoint = |position: usize| cx.endpoints[position].id;
-        let prefill = outcome.prefill.and_then(|profile| {
-            Some(PrefillPlacement {
-                endpoint: endpoint(stages.pick(profile)?),
-                profile: match self.profiles[profile].name() {
-                    PREFILL => PrefillProfile::Standard,
-                    _ => PrefillProfile::Renamed,
-                },
-            })
-        });
+        let picked = |profile: usize| {
+            let endpoint = cx.endpoints[stages.pick(profile)?].id;
+            let by = match self.profiles[profile].name() {
+                PREFILL => PickedBy::Prefill,
+                _ => PickedBy::Other,
+            };
+            Some((endpoint, by))
+        };
+        let (endpoint, profile) = picked(outcome.primary)?;
+        let prefill = outcome.prefill.and_then(picked);
         Some(Placement {
-            endpoint: endpoint(stages.pick(outcome.primary)?),
-            prefill,
+            endpoint,
+            profile,
+            prefill: prefill.map(|(endpoint, profile)| PrefillPlacement { endpoint, profile }),
         })
     }
 

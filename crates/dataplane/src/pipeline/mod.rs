@@ -99,7 +99,8 @@ where
 ///
 /// The host hands in positions in `cx.endpoints` and as many scores, all 0; it clamps what is written
 /// to 0..=1 and multiplies by the scorer's weight. A score that is no number ends the run with an
-/// error.
+/// error. Closures that look at one endpoint are scorers too:
+/// `|_: &RequestView<'_>, endpoint: &EndpointView| 1.0 - endpoint.kv_usage`.
 ///
 /// ```
 /// use foretoken_dataplane::{GatewayContext, Scorer};
@@ -140,6 +141,24 @@ pub trait Scorer: Send {
         cx: &GatewayContext<'_>,
     ) {
         let _ = (request, placement, cx);
+    }
+}
+
+/// A score of one endpoint by itself.
+impl<F> Scorer for F
+where
+    F: FnMut(&RequestView<'_>, &EndpointView) -> f64 + Send,
+{
+    fn score(
+        &mut self,
+        request: &RequestView<'_>,
+        candidates: &[usize],
+        cx: &mut GatewayContext<'_>,
+        scores: &mut [f64],
+    ) {
+        for (score, &position) in scores.iter_mut().zip(candidates) {
+            *score = self(request, &cx.endpoints[position]);
+        }
     }
 }
 

@@ -71,15 +71,15 @@ impl Profile {
             if run.candidates.is_empty() {
                 return Ok(());
             }
+            run.mark(cx.endpoints.len());
             plugins
                 .filter(filter)
                 .filter(request, &mut run.candidates, cx);
-        }
-        let endpoints = cx.endpoints.len();
-        let mut left = run.candidates.iter();
-        if let Some(position) = left.find(|&&position| position >= endpoints) {
-            let allowed = format!("endpoints at positions below {endpoints}");
-            return Err(self.wrong("a filter", format_args!("position {position}"), allowed));
+            if let Some(position) = run.unmarked() {
+                let answer = format_args!("position {position}");
+                let allowed = "each of the candidates handed in, once at most";
+                return Err(self.wrong("a filter", answer, allowed));
+            }
         }
         if run.candidates.is_empty() {
             return Ok(());
@@ -148,9 +148,30 @@ pub struct ProfileRun {
     scores: Vec<f64>,
     totals: Vec<f64>,
     picks: Vec<usize>,
+    /// For each endpoint whether the filter in hand may leave it.
+    marks: Vec<bool>,
 }
 
 impl ProfileRun {
+    /// Marks the candidates, of so many endpoints.
+    fn mark(&mut self, endpoints: usize) {
+        self.marks.clear();
+        self.marks.resize(endpoints, false);
+        for &position in &self.candidates {
+            self.marks[position] = true;
+        }
+    }
+
+    /// A candidate that was not marked, or is there twice.
+    fn unmarked(&mut self) -> Option<usize> {
+        let marks = &mut self.marks;
+        let mut candidates = self.candidates.iter().copied();
+        candidates.find(|&position| {
+            let mark = marks.get_mut(position);
+            !mark.is_some_and(core::mem::take)
+        })
+    }
+
     /// Whether the profile was run at all in the last decision.
     pub fn ran(&self) -> bool {
         self.ran

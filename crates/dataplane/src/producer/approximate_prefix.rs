@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use foretoken_des_kernel::{SimDuration, SimTime};
-use foretoken_workload::{BlockHash, Prompt, RequestView};
+use foretoken_workload::{BlockHash, RequestView};
 use hashbrown::HashMap;
 use lru::LruCache;
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 
-use crate::producer::DataProducer;
+use crate::producer::chain::Chain;
+use crate::producer::{DataProducer, place};
 use crate::router::Placement;
 use crate::signals::{APPROXIMATE_PREFIX, PrefixMatch, Signals};
 use crate::view::{EndpointId, EndpointView};
@@ -79,9 +80,7 @@ pub struct ApproximatePrefix {
     gone: BTreeSet<EndpointId>,
     next_sweep: SimTime,
     /// The blocks of the prompt in hand.
-    chain: Vec<BlockHash>,
-    /// Which prompt that is, cut into blocks of which length, from which root.
-    chain_of: Option<(Prompt, u32, BlockHash)>,
+    chain: Chain,
     /// Where each endpoint stands in the decision, by id.
     positions: Vec<Option<usize>>,
 }
@@ -108,8 +107,7 @@ impl ApproximatePrefix {
             endpoints: Vec::new(),
             gone: BTreeSet::new(),
             next_sweep: SimTime::ZERO + SWEEP,
-            chain: Vec::new(),
-            chain_of: None,
+            chain: Chain::default(),
             positions: Vec::new(),
         }
     }
@@ -126,25 +124,16 @@ impl ApproximatePrefix {
     }
 
     fn hash(&mut self, request: &RequestView<'_>, block_size: u32) {
-        let root = request.cache_root();
-        let of = |(prompt, size, from): &(Prompt, u32, BlockHash)| {
-            (prompt, *size, *from) == (request.prompt, block_size, root)
-        };
-        if self.chain_of.as_ref().is_some_and(of) {
-            return;
-        }
-        self.chain_of = Some((request.prompt.clone(), block_size, root));
-        self.chain.clear();
-        request
-            .prompt
-            .hash_blocks(root, block_size, &mut self.chain);
         let limit = match self.config.max_prefix_tokens_to_match {
-            0 => self.config.max_prefix_blocks_to_match,
-            tokens => (tokens / block_size).max(1),
+            0 => Some(self.config.max_prefix_blocks_to_match).filter(|&blocks| blocks > 0),
+            tokens => Some(tokens / block_size),
         };
-        if limit > 0 {
-            self.chain.truncate(limit as usize);
-        }
+        self.chain.of(request, block_size, |root, chain| {
+            request.prompt.hash_blocks(root, block_size, chain);
+            if let Some(limit) = limit {
+                chain.truncate(limit as usize);
+            }
+        });
     }
 
     fn record(&mut self, endpoint: &EndpointView) {
@@ -171,21 +160,18 @@ impl ApproximatePrefix {
             }
         };
         match self.config.insertion {
-            Insertion::HeadFirst => self.chain.iter().for_each(|&key| insert(key)),
-            Insertion::TailFirst => self.chain.iter().rev().for_each(|&key| insert(key)),
+            Insertion::HeadFirst => self.chain.keys().iter().for_each(|&key| insert(key)),
+            Insertion::TailFirst => self.chain.keys().iter().rev().for_each(|&key| insert(key)),
         }
     }
 
     /// Every two minutes endpoints that went away and did not return are dropped.
-    fn sweep(&mut self, endpoints: &[EndpointView], now: SimTime) {
+    fn sweep(&mut self, now: SimTime) {
         if now < self.next_sweep {
             return;
         }
-        self.next_sweep = now + SWEEP;
+        self.next_sweep = now.next_tick(SWEEP);
         for id in core::mem::take(&mut self.gone) {
-            if endpoints.iter().any(|endpoint| endpoint.id == id) {
-                continue;
-            }
             let remembered = self.endpoints.get_mut(id.index()).and_then(Option::take);
             for (&key, ()) in remembered.iter().flat_map(|remembered| &remembered.blocks) {
                 forget(&mut self.holders, key, id);
@@ -216,14 +202,14 @@ impl DataProducer for ApproximatePrefix {
         signals: &mut Signals,
     ) {
         let Some(request) = request else { return };
-        self.sweep(endpoints, now);
+        self.sweep(now);
         let block_size = self.block_size(endpoints);
         self.hash(request, block_size);
-        let total = u32::try_from(self.chain.len()).unwrap_or(u32::MAX);
+        let total = u32::try_from(self.chain.keys().len()).unwrap_or(u32::MAX);
         let column = signals.prefix.begin(&self.name, endpoints.len());
         column.fill(Some(PrefixMatch::new(0, total, block_size)));
         place(&mut self.positions, endpoints);
-        for key in &self.chain {
+        for key in self.chain.keys() {
             let Some(holders) = self.holders.get(key) else {
                 break;
             };
@@ -260,16 +246,8 @@ impl DataProducer for ApproximatePrefix {
     fn removed(&mut self, endpoint: EndpointId, _now: SimTime) {
         self.gone.insert(endpoint);
     }
-}
 
-/// Writes down where each endpoint stands, by its id.
-pub(super) fn place(positions: &mut Vec<Option<usize>>, endpoints: &[EndpointView]) {
-    positions.clear();
-    for (position, endpoint) in endpoints.iter().enumerate() {
-        let index = endpoint.id.index();
-        if positions.len() <= index {
-            positions.resize(index + 1, None);
-        }
-        positions[index] = Some(position);
+    fn added(&mut self, endpoint: EndpointId, _now: SimTime) {
+        self.gone.remove(&endpoint);
     }
 }

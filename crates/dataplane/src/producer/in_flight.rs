@@ -9,7 +9,7 @@ use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 
 use crate::producer::{DataProducer, Response};
-use crate::router::{Placement, PrefillProfile};
+use crate::router::{PickedBy, Placement};
 use crate::signals::{APPROXIMATE_PREFIX, IN_FLIGHT_LOAD, InFlight, PrefixMatch, Signals};
 use crate::view::{EndpointId, EndpointView};
 
@@ -76,8 +76,8 @@ struct Entry {
     endpoint: EndpointId,
     life: u32,
     load: InFlight,
-    /// Whether the first chunk releases it.
-    prefill: bool,
+    /// Who picked it: the first chunk releases what the profile `prefill` did.
+    profile: PickedBy,
 }
 
 impl Default for InFlightLoad {
@@ -113,7 +113,7 @@ impl InFlightLoad {
         &mut self.counters[index]
     }
 
-    fn charge(&mut self, endpoint: EndpointId, tokens: u64, prefill: bool) -> Entry {
+    fn charge(&mut self, endpoint: EndpointId, tokens: u64, profile: PickedBy) -> Entry {
         let counter = self.counter(endpoint);
         counter.load.requests += 1;
         counter.load.tokens += tokens;
@@ -121,7 +121,7 @@ impl InFlightLoad {
             endpoint,
             life: counter.life,
             load: InFlight::new(1, tokens),
-            prefill,
+            profile,
         }
     }
 
@@ -157,7 +157,7 @@ impl InFlightLoad {
         if now < self.next_janitor {
             return;
         }
-        self.next_janitor = now + JANITOR_PERIOD;
+        self.next_janitor = now.next_tick(JANITOR_PERIOD);
         let mut silent: Vec<RequestId> = self
             .requests
             .iter()
@@ -216,20 +216,18 @@ impl DataProducer for InFlightLoad {
         now: SimTime,
     ) {
         let estimate = self.estimate(request);
+        let prefill = placement.prefill;
         let picks = [
-            Some((placement.endpoint, false)),
-            placement.prefill.map(|prefill| {
-                let standard = prefill.profile == PrefillProfile::Standard;
-                (prefill.endpoint, standard)
-            }),
+            Some((placement.endpoint, placement.profile)),
+            prefill.map(|prefill| (prefill.endpoint, prefill.profile)),
         ];
         let mut entries = SmallVec::new();
-        for (endpoint, prefill) in picks.into_iter().flatten() {
+        for (endpoint, profile) in picks.into_iter().flatten() {
             let position = endpoints.iter().position(|other| other.id == endpoint);
             let prefix = position
                 .and_then(|position| signals.prefix.get(&self.config.prefix_producer, position));
             let tokens = uncached_tokens(prefix, request.prompt_tokens()) + estimate;
-            entries.push(self.charge(endpoint, tokens, prefill));
+            entries.push(self.charge(endpoint, tokens, profile));
         }
         let charged = Charged {
             entries,
@@ -250,7 +248,7 @@ impl DataProducer for InFlightLoad {
             }
             Response::FirstChunk => {
                 for entry in &mut charged.entries {
-                    if entry.prefill {
+                    if entry.profile == PickedBy::Prefill {
                         self.release(entry, entry.load);
                         entry.load = InFlight::default();
                     } else if !self.config.add_estimated_output_tokens {

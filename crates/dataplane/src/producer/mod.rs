@@ -1,6 +1,7 @@
 //! [`DataProducer`]: keeps what the gateway knows beyond the engines' metrics.
 
 mod approximate_prefix;
+mod chain;
 mod in_flight;
 mod precise_prefix;
 mod predicted_latency;
@@ -108,8 +109,25 @@ pub trait DataProducer: Send {
         let _ = (endpoint, event, now);
     }
 
+    /// An endpoint joined the pool, or came back to it.
+    fn added(&mut self, endpoint: EndpointId, now: SimTime) {
+        let _ = (endpoint, now);
+    }
+
     /// An endpoint went away.
     fn removed(&mut self, endpoint: EndpointId, now: SimTime) {
         let _ = (endpoint, now);
+    }
+}
+
+/// Writes down where each endpoint stands, by its id.
+fn place(positions: &mut Vec<Option<usize>>, endpoints: &[EndpointView]) {
+    positions.clear();
+    for (position, endpoint) in endpoints.iter().enumerate() {
+        let index = endpoint.id.index();
+        if positions.len() <= index {
+            positions.resize(index + 1, None);
+        }
+        positions[index] = Some(position);
     }
 }

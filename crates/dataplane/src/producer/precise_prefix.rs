@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use foretoken_des_kernel::{SimDuration, SimTime};
-use foretoken_workload::{BlockHash, BlockHasher, ContentId, Prompt, RequestView};
+use foretoken_workload::{BlockHash, BlockHasher, ContentId, RequestView};
 use lru::LruCache;
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 
-use crate::producer::approximate_prefix::place;
-use crate::producer::{DataProducer, KvEvent, Tier};
+use crate::producer::chain::Chain;
+use crate::producer::{DataProducer, KvEvent, Tier, place};
 use crate::router::Placement;
 use crate::signals::{PRECISE_PREFIX, PrefixMatch, Signals};
 use crate::view::{EndpointId, EndpointView};
@@ -58,9 +58,16 @@ impl PrecisePrefixConfig {
 
 /// One copy of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Copy {
+struct Holding {
     endpoint: EndpointId,
     place: Place,
+}
+
+impl Holding {
+    /// Whether it was a guess that is not believed any more.
+    fn is_over(&self, now: SimTime) -> bool {
+        matches!(self.place, Place::Speculative(until) if now >= until)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +79,7 @@ enum Place {
 }
 
 /// What is known of one key: its copies, the first added first.
-type Copies = SmallVec<[Copy; 2]>;
+type Copies = SmallVec<[Holding; 2]>;
 
 /// Knows the KV blocks of the engines from their events.
 ///
@@ -84,8 +91,7 @@ pub struct PrecisePrefix {
     name: Arc<str>,
     config: PrecisePrefixConfig,
     index: LruCache<BlockHash, Copies, FxBuildHasher>,
-    chain: Vec<BlockHash>,
-    chain_of: Option<(Prompt, BlockHash)>,
+    chain: Chain,
     positions: Vec<Option<usize>>,
     /// For each endpoint of the decision the worth found so far and the number of blocks; the walk is
     /// over where the number lags behind.
@@ -105,33 +111,28 @@ impl PrecisePrefix {
             name: name.into(),
             config,
             index: LruCache::unbounded_with_hasher(FxBuildHasher),
-            chain: Vec::new(),
-            chain_of: None,
+            chain: Chain::default(),
             positions: Vec::new(),
             found: Vec::new(),
         }
     }
 
     fn hash(&mut self, request: &RequestView<'_>) {
-        let root = request.cache_root();
-        let of = |(prompt, from): &(Prompt, BlockHash)| (prompt, *from) == (request.prompt, root);
-        if self.chain_of.as_ref().is_some_and(of) {
-            return;
-        }
-        self.chain_of = Some((request.prompt.clone(), root));
-        self.chain.clear();
         let block_size = self.config.block_size_tokens.max(1);
-        // Full blocks of the prompt do not reach into what follows it.
-        let output = ContentId::output_of(request.id);
-        BlockHasher::new(request.prompt, output, block_size).extend(
-            root,
-            request.prompt_tokens(),
-            &mut self.chain,
-        );
+        self.chain.of(request, block_size, |root, chain| {
+            // Full blocks of the prompt do not reach into what follows it.
+            let output = ContentId::output_of(request.id);
+            BlockHasher::new(request.prompt, output, block_size).extend(
+                root,
+                request.prompt_tokens(),
+                chain,
+            );
+        });
     }
 
-    fn add(&mut self, key: BlockHash, copy: Copy) {
+    fn add(&mut self, key: BlockHash, copy: Holding, now: SimTime) {
         let copies = self.index.get_or_insert_mut(key, Copies::new);
+        copies.retain(|other| !other.is_over(now));
         copies.retain(|other| match (other.place, copy.place) {
             (Place::Speculative(_), Place::Speculative(_)) => other.endpoint != copy.endpoint,
             _ => *other != copy,
@@ -154,7 +155,7 @@ impl PrecisePrefix {
         }
     }
 
-    fn drop_where(&mut self, key: BlockHash, gone: impl Fn(&Copy) -> bool) {
+    fn drop_where(&mut self, key: BlockHash, gone: impl Fn(&Holding) -> bool) {
         if let Some(copies) = self.index.peek_mut(&key) {
             copies.retain(|copy| !gone(copy));
             if copies.is_empty() {
@@ -184,7 +185,7 @@ impl DataProducer for PrecisePrefix {
         place(&mut self.positions, endpoints);
         self.found.clear();
         self.found.resize(endpoints.len(), (0.0, 0));
-        for (walked, key) in (0..).zip(&self.chain) {
+        for (walked, key) in (0..).zip(self.chain.keys()) {
             self.index.promote(key);
             let Some(copies) = self.index.peek(key) else {
                 break;
@@ -212,7 +213,7 @@ impl DataProducer for PrecisePrefix {
                 break;
             }
         }
-        let total = u32::try_from(self.chain.len()).unwrap_or(u32::MAX);
+        let total = u32::try_from(self.chain.keys().len()).unwrap_or(u32::MAX);
         let column = signals.prefix.begin(&self.name, endpoints.len());
         for (value, &(worth, unweighted)) in column.iter_mut().zip(&self.found) {
             *value = Some(PrefixMatch {
@@ -241,8 +242,8 @@ impl DataProducer for PrecisePrefix {
             .into_iter()
             .flatten()
         {
-            for index in 0..self.chain.len() {
-                self.add(self.chain[index], Copy { endpoint, place });
+            for index in 0..self.chain.keys().len() {
+                self.add(self.chain.keys()[index], Holding { endpoint, place }, now);
             }
         }
     }
@@ -251,14 +252,14 @@ impl DataProducer for PrecisePrefix {
         true
     }
 
-    fn kv_event(&mut self, endpoint: EndpointId, event: &KvEvent, _now: SimTime) {
+    fn kv_event(&mut self, endpoint: EndpointId, event: &KvEvent, now: SimTime) {
         match *event {
             KvEvent::Stored { block, tier } => {
                 let place = Place::Confirmed(tier);
-                self.add(block, Copy { endpoint, place });
+                self.add(block, Holding { endpoint, place }, now);
             }
             KvEvent::Removed { block, tier } => {
-                let gone = Copy {
+                let gone = Holding {
                     endpoint,
                     place: Place::Confirmed(tier),
                 };

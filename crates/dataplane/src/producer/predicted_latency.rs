@@ -36,6 +36,21 @@ pub struct LatencyFeatures {
     pub prefill_tokens_in_flight: u64,
 }
 
+impl LatencyFeatures {
+    /// An idle endpoint of which nothing is in flight or cached, and an empty prompt.
+    pub const fn new(endpoint: EndpointId) -> Self {
+        Self {
+            endpoint,
+            kv_usage: 0.0,
+            queued: 0,
+            running: 0,
+            input_tokens: 0,
+            prefix_share: 0.0,
+            prefill_tokens_in_flight: 0,
+        }
+    }
+}
+
 /// A prediction, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PredictedLatency {

@@ -16,7 +16,7 @@ use crate::view::GatewayContext;
 pub use aggregate::Aggregate;
 pub use concurrency::{ConcurrencyDetector, ConcurrencyMode};
 pub use stages::Stages;
-pub use utilization::UtilizationDetector;
+pub use utilization::{Unseen, UtilizationDetector};
 
 pub(crate) use utilization::utilization;
 

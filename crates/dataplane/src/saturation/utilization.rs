@@ -29,6 +29,18 @@ pub struct UtilizationDetector {
     pub headroom: f64,
     /// From loads to saturation; the mean by default, and nothing else in llm-d.
     pub aggregate: Aggregate,
+    /// What it makes of requests that the metrics cannot show yet.
+    pub unseen: Unseen,
+}
+
+/// What a detector makes of requests that the gateway sent since an endpoint's metrics last came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Unseen {
+    /// Nothing (llm-d v0.10).
+    #[default]
+    Ignored,
+    /// They count as waiting (proposed for llm-d's flow control in its pull request 2066).
+    Waiting,
 }
 
 impl Default for UtilizationDetector {
@@ -39,17 +51,23 @@ impl Default for UtilizationDetector {
             staleness: SimDuration::from_millis(200),
             headroom: 0.0,
             aggregate: Aggregate::Mean,
+            unseen: Unseen::Ignored,
         }
     }
 }
 
 impl UtilizationDetector {
     fn load(&self, endpoint: &EndpointView, now: SimTime) -> f64 {
-        if self.is_fresh(endpoint, now) {
-            utilization(endpoint, self.queue_depth, self.kv_usage)
-        } else {
-            1.0
+        if !self.is_fresh(endpoint, now) {
+            return 1.0;
         }
+        let load = utilization(endpoint, self.queue_depth, self.kv_usage);
+        let unseen = match self.unseen {
+            Unseen::Ignored => 0,
+            Unseen::Waiting => endpoint.sent_since_observed,
+        };
+        let waiting = f64::from(endpoint.queued) + f64::from(unseen);
+        load.max(waiting / self.queue_depth.get())
     }
 
     fn is_fresh(&self, endpoint: &EndpointView, now: SimTime) -> bool {

@@ -84,9 +84,10 @@ impl ProfileHandler for DisaggHandler {
         match &mut self.order {
             StageOrder::DecodeFirst { .. } if !stages.ran(decode) => Some(decode),
             StageOrder::DecodeFirst { prefill: decider } => {
-                let pick = stages.pick(decode)?;
+                // Asked once a request, and only if there is something to decide.
+                let (prefill, pick) = (prefill?, stages.pick(decode)?);
                 let wanted = decider.as_mut()?.wants_stage(request, pick, cx);
-                prefill.filter(|_| wanted)
+                wanted.then_some(prefill)
             }
             StageOrder::PrefillFirst => prefill.or_else(|| (!stages.ran(decode)).then_some(decode)),
         }

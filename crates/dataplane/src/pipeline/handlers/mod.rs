@@ -91,13 +91,13 @@ impl<'a> Stages<'a> {
             .position(|profile| profile.name() == name)
     }
 
-    /// Whether a profile has been run in this decision.
+    /// Whether a profile has been run in this decision; not if there is none of this number.
     pub fn ran(&self, profile: usize) -> bool {
-        self.runs[profile].ran()
+        self.runs.get(profile).is_some_and(ProfileRun::ran)
     }
 
     /// Position of the endpoint that a profile picked, if it was run and found one.
     pub fn pick(&self, profile: usize) -> Option<usize> {
-        self.runs[profile].best()
+        self.runs.get(profile)?.best()
     }
 }

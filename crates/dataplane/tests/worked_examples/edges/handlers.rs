@@ -11,7 +11,7 @@ use foretoken_dataplane::pipeline::pickers::{MaxScorePicker, Ties};
 use foretoken_dataplane::pipeline::scorers::{NoHitLruScorer, QueueScorer};
 use foretoken_dataplane::pipeline::{Decider, Pipeline, Plugins, Profile, ProfileHandler};
 use foretoken_dataplane::signals::{APPROXIMATE_PREFIX, PrefixMatch};
-use foretoken_dataplane::{EndpointId, GatewayContext, Placement, PrefillProfile, Router, Scorer};
+use foretoken_dataplane::{EndpointId, GatewayContext, PickedBy, Placement, Router, Scorer};
 use foretoken_workload::RequestView;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -67,7 +67,7 @@ fn a_prefill_profile_of_another_name_is_said_to_be_renamed() {
     let placement = pair().route(&mut by_role("compute", handler));
     let prefill = placement.and_then(|placement| placement.prefill);
     let profile = prefill.map(|prefill| prefill.profile);
-    assert_eq!(profile, Some(PrefillProfile::Renamed));
+    assert_eq!(profile, Some(PickedBy::Other));
     assert_eq!(placement.and_then(|p| p.known_prefill()), None);
 }
 

@@ -8,119 +8,28 @@
 //! It is what llm-d's endpoint picker is to Envoy. It knows endpoints by what they reported, requests
 //! by what a gateway can see of them, and no time but the one it is told.
 
+mod decision;
+mod policies;
+
 use core::fmt;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 
-use foretoken_des_kernel::{SimDuration, SimRng, SimTime};
+use foretoken_des_kernel::{SimDuration, SimTime};
 use foretoken_workload::{ObjectivePriority, Occurrence, RejectReason, Request, RequestId};
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
-use crate::admission::{Admitter, LegacyAdmission, Verdict};
+use crate::admission::Admitter;
 use crate::error::DataplaneError;
-use crate::flow::{FlowControl, Rejection, fairness_id};
+use crate::flow::Rejection;
 use crate::headers;
 use crate::producer::{DataProducer, KvEvent, Response};
 use crate::router::{Placement, Router};
-use crate::signals::{APPROXIMATE_PREFIX, Signals};
-use crate::view::{Adapters, EndpointId, EndpointView, GatewayContext};
+use crate::signals::Signals;
+use crate::view::{EndpointId, EndpointView, GatewayContext};
+use decision::Placing;
 
-/// What decides when a request may leave the gateway.
-#[derive(Debug, Default)]
-pub enum Admission {
-    /// Nothing: it leaves at once.
-    #[default]
-    Open,
-    /// llm-d without flow control: what may be shed is refused while the pool is saturated.
-    Legacy(LegacyAdmission),
-    /// Queues.
-    Flow(Box<FlowControl>),
-}
-
-/// The policies of one gateway.
-#[derive(Default)]
-#[non_exhaustive]
-pub struct GatewayPolicies {
-    /// What knows more than the engines report, in the order in which they depend on each other.
-    pub producers: Vec<Box<dyn DataProducer>>,
-    /// When a request may leave.
-    pub admission: Admission,
-    /// Who may refuse it then, in order; the first refusal ends it.
-    pub admitters: Vec<Box<dyn Admitter>>,
-    /// Where it goes; one after the other if none is given.
-    pub router: Option<Box<dyn Router>>,
-    /// Priorities by the names of objectives, for requests that name theirs in a header.
-    pub objectives: BTreeMap<String, ObjectivePriority>,
-    /// From the pick of an endpoint until counters and indexes know of it and the request leaves; 0 is
-    /// atomic. Meanwhile other requests are placed by the old counters.
-    pub decision_time: SimDuration,
-}
-
-impl fmt::Debug for GatewayPolicies {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GatewayPolicies")
-            .field("producers", &self.producers.len())
-            .field("admission", &self.admission)
-            .field("admitters", &self.admitters.len())
-            .field("objectives", &self.objectives)
-            .field("decision_time", &self.decision_time)
-            .finish_non_exhaustive()
-    }
-}
-
-/// The gateway's random streams, one for each kind of decision.
-#[derive(Debug, Clone)]
-pub struct GatewayStreams {
-    /// For admission.
-    pub admission: SimRng,
-    /// For routing.
-    pub routing: SimRng,
-}
-
-/// What an engine's metrics said.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct EngineMetrics {
-    /// Requests that wait.
-    pub queued: u32,
-    /// Requests in the running batch.
-    pub running: u32,
-    /// Share of the KV blocks in use, from 0 to 1.
-    pub kv_usage: f64,
-    /// KV blocks.
-    pub kv_blocks: u32,
-    /// Tokens in one of them.
-    pub block_size: u32,
-    /// Adapters.
-    pub adapters: Arc<Adapters>,
-}
-
-/// What a gateway does with a request.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum GatewayEvent {
-    /// It goes on its way.
-    Dispatch {
-        /// The request.
-        request: Request,
-        /// Where to.
-        placement: Placement,
-    },
-    /// It is refused.
-    Reject {
-        /// The request.
-        request: RequestId,
-        /// Why.
-        reason: RejectReason,
-    },
-    /// It is on an endpoint, and is cancelled there to make room.
-    Evict {
-        /// The request.
-        request: RequestId,
-        /// The endpoint that answers it.
-        endpoint: EndpointId,
-    },
-}
+pub use policies::{Admission, EngineMetrics, GatewayEvent, GatewayPolicies, GatewayStreams};
 
 /// A request that is on an endpoint.
 #[derive(Debug, Clone)]
@@ -129,22 +38,6 @@ struct Open {
     prompt_tokens: u32,
     /// Its fairness id, under flow control.
     flow: Box<str>,
-}
-
-/// A request in hand.
-struct Decision {
-    request: Request,
-    /// The endpoints that it may go to, where it says so.
-    subset: Option<Vec<EndpointView>>,
-    now: SimTime,
-}
-
-/// A placed request whose placement has not taken effect.
-struct Placing {
-    due: SimTime,
-    decision: Decision,
-    placement: Placement,
-    signals: Signals,
 }
 
 /// One gateway; see the [module](self).
@@ -186,11 +79,17 @@ impl Gateway {
         streams: GatewayStreams,
     ) -> Self {
         endpoints.sort_by_key(|endpoint| endpoint.id);
+        let mut admission = policies.admission;
+        if let Admission::Flow(flow) = &mut admission {
+            for &priority in policies.objectives.values() {
+                flow.objective_added(SimTime::ZERO, priority);
+            }
+        }
         Self {
             endpoints,
             signals: Signals::new(),
             producers: policies.producers,
-            admission: policies.admission,
+            admission,
             admitters: policies.admitters,
             router: policies
                 .router
@@ -299,6 +198,7 @@ impl Gateway {
             view.kv_blocks = metrics.kv_blocks;
             view.block_size = metrics.block_size;
             view.adapters.clone_from(&metrics.adapters);
+            view.sent_since_observed = 0;
         }
     }
 
@@ -338,12 +238,14 @@ impl Gateway {
 
     /// An endpoint joins the pool, or comes back.
     pub fn add_endpoint(&mut self, now: SimTime, endpoint: EndpointView) {
-        let place = self
-            .endpoints
-            .binary_search_by_key(&endpoint.id, |other| other.id);
+        let id = endpoint.id;
+        let place = self.endpoints.binary_search_by_key(&id, |other| other.id);
         match place {
             Ok(place) => self.endpoints[place] = endpoint,
             Err(place) => self.endpoints.insert(place, endpoint),
+        }
+        for producer in &mut self.producers {
+            producer.added(id, now);
         }
         self.pool_changed(now);
     }
@@ -382,6 +284,14 @@ impl Gateway {
         (queued + self.placing.len(), self.open.len())
     }
 
+    /// Whether what waits here may wait for ever, should nothing outside change: it has no time to live.
+    pub fn waits_for_ever(&self) -> bool {
+        match &self.admission {
+            Admission::Flow(flow) => flow.waiting() > 0 && flow.never_expires(),
+            _ => false,
+        }
+    }
+
     fn endpoint(&mut self, id: EndpointId) -> Option<&mut EndpointView> {
         let place = self
             .endpoints
@@ -409,11 +319,14 @@ impl Gateway {
         self.tick = self.tick.or_else(|| flow.next_tick(now));
         self.sweep = self.sweep.or_else(|| flow.next_sweep(now));
         for request in cycle.evict {
-            if let Some(open) = self.open.get(&request) {
-                out(GatewayEvent::Evict {
-                    request,
-                    endpoint: open.placement.endpoint,
-                });
+            let placing = self
+                .placing
+                .iter()
+                .position(|placing| placing.decision.request.id == request);
+            if self.open.contains_key(&request) {
+                out(GatewayEvent::Evict { request });
+            } else if let Some(placing) = placing.and_then(|place| self.placing.remove(place)) {
+                self.refuse(now, &placing.decision.request, RejectReason::Evicted, out);
             }
         }
         match cycle.dispatched {
@@ -421,147 +334,6 @@ impl Gateway {
             None => Ok(()),
         }
     }
-
-    /// From the candidates on; all at one instant.
-    fn admit(
-        &mut self,
-        now: SimTime,
-        request: Request,
-        out: Out<'_>,
-    ) -> Result<(), DataplaneError> {
-        // Envoy's hint narrows the pool; only what it leaves exists for this request.
-        let subset = request.headers.get(headers::SUBSET).map(|subset| {
-            let named = |endpoint: &&EndpointView| {
-                let mut names = subset.split(',').map(str::trim);
-                names.any(|name| name == &*endpoint.name)
-            };
-            self.endpoints.iter().filter(named).cloned().collect()
-        });
-        let decision = Decision {
-            request,
-            subset,
-            now,
-        };
-        match self.decide(&decision)? {
-            Ok(placement) if self.decision_time.is_zero() => {
-                let signals = core::mem::take(&mut self.signals);
-                self.place(now, decision, placement, &signals, out);
-                self.signals = signals;
-            }
-            Ok(placement) => self.placing.push_back(Placing {
-                due: now + self.decision_time,
-                decision,
-                placement,
-                signals: self.signals.clone(),
-            }),
-            Err(reason) => {
-                let request = decision.request.id;
-                if let Admission::Flow(flow) = &mut self.admission {
-                    flow.finished(now, request);
-                }
-                out(GatewayEvent::Reject { request, reason });
-            }
-        }
-        Ok(())
-    }
-
-    /// Where a request goes, or why it is refused.
-    fn decide(
-        &mut self,
-        decision: &Decision,
-    ) -> Result<Result<Placement, RejectReason>, DataplaneError> {
-        let Decision { request, now, .. } = decision;
-        let endpoints = decision.candidates(&self.endpoints);
-        let view = request.view();
-        for producer in &mut self.producers {
-            producer.produce(Some(&view), endpoints, *now, &mut self.signals);
-        }
-        let signals = &self.signals;
-        let mut cx =
-            GatewayContext::with_signals(*now, endpoints, signals, &mut self.streams.admission);
-        if let Admission::Legacy(legacy) = &mut self.admission
-            && let Some(reason) = legacy.refusal(&view, &cx.everyone(), &mut cx)?
-        {
-            return Ok(Err(reason));
-        }
-        if endpoints.is_empty() {
-            return Ok(Err(RejectReason::NoEndpoint));
-        }
-        for admitter in &mut self.admitters {
-            if admitter.admit(&view, &mut cx) != Verdict::Admit {
-                return Ok(Err(RejectReason::Shed));
-            }
-        }
-        let mut cx =
-            GatewayContext::with_signals(*now, endpoints, signals, &mut self.streams.routing);
-        let Some(placement) = self.router.route(&view, &mut cx) else {
-            let error = self.router.take_error();
-            return error.map_or(Ok(Err(RejectReason::NoCandidate)), Err);
-        };
-        let prefill = placement.prefill.map(|prefill| prefill.endpoint);
-        for target in [Some(placement.endpoint), prefill].into_iter().flatten() {
-            if cx.position(target).is_none() {
-                return Err(unknown(target, endpoints));
-            }
-        }
-        if request.headers.get(headers::PREFER) == Some("if-available") {
-            let position = cx.position(placement.endpoint);
-            let found = position.and_then(|p| signals.prefix.get(APPROXIMATE_PREFIX, p));
-            if found.is_none_or(|found| found.matched == 0) {
-                return Ok(Err(RejectReason::NotCached));
-            }
-        }
-        Ok(Ok(placement))
-    }
-
-    /// A placement takes effect: everybody is told, and the request leaves.
-    fn place(
-        &mut self,
-        now: SimTime,
-        decision: Decision,
-        placement: Placement,
-        signals: &Signals,
-        out: Out<'_>,
-    ) {
-        let endpoints = decision.candidates(&self.endpoints);
-        let view = decision.request.view();
-        for producer in &mut self.producers {
-            producer.placed(&view, &placement, endpoints, signals, now);
-        }
-        let rng = &mut self.streams.routing;
-        let cx = GatewayContext::with_signals(now, endpoints, signals, rng);
-        self.router.placed(&view, &placement, &cx);
-        let request = decision.request;
-        let prompt_tokens = request.prompt.tokens();
-        if let Some(view) = self.endpoint(placement.endpoint) {
-            view.in_flight += 1;
-            view.in_flight_tokens += u64::from(prompt_tokens);
-        }
-        let flow = match self.admission {
-            Admission::Flow(_) => fairness_id(&request.view()).as_ref().into(),
-            _ => Box::default(),
-        };
-        let open = Open {
-            placement,
-            prompt_tokens,
-            flow,
-        };
-        self.open.insert(request.id, open);
-        out(GatewayEvent::Dispatch { request, placement });
-    }
-}
-
-impl Decision {
-    /// The endpoints that exist for this request.
-    fn candidates<'a>(&'a self, pool: &'a [EndpointView]) -> &'a [EndpointView] {
-        self.subset.as_deref().unwrap_or(pool)
-    }
-}
-
-fn unknown(target: EndpointId, endpoints: &[EndpointView]) -> DataplaneError {
-    let first = endpoints.first().map_or(0, |endpoint| endpoint.id.get());
-    let last = endpoints.last().map_or(0, |endpoint| endpoint.id.get());
-    DataplaneError::answer("the Router", target, format!("endpoint {first} to {last}"))
 }
 
 fn reject(rejection: &Rejection, out: Out<'_>) {
