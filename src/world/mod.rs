@@ -385,6 +385,13 @@ impl<S: MetricSink> World<S> {
             .on_occurrence(&Occurrence::new(cx.now(), request.id, what));
         let flight = Flight::new(gateway, placement, request.model.clone());
         self.flights.insert(request.id, flight);
+        let prefill = placement.prefill.map(|prefill| prefill.endpoint);
+        let mut targets = [Some(placement.endpoint), prefill].into_iter().flatten();
+        if targets.any(|target| !self.engines[index(target)].up) {
+            // It went away while the decision took effect.
+            self.cut(request.id, FinishReason::EndpointLost, cx);
+            return;
+        }
         let mut delay = self.network.delay;
         if placement.prefill.is_some() {
             // The endpoint that answers asks the other one.

@@ -329,7 +329,7 @@ impl<S: MetricSink> World<S> {
     }
 
     /// Ends a request at once, wherever it is.
-    fn cut(&mut self, id: RequestId, reason: FinishReason, cx: &mut Context<'_, Event>) {
+    pub(super) fn cut(&mut self, id: RequestId, reason: FinishReason, cx: &mut Context<'_, Event>) {
         self.stand(id, Standing::Outside);
         let Some(flight) = self.flights.remove(&id) else {
             return;
