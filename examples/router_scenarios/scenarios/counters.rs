@@ -189,7 +189,7 @@ pub(crate) fn drift_after_flaps() -> Result<Table, Error> {
         let seen = run(engines(4, &engine), policies, outages(&away), asks.clone())?;
         let after = |record: &&RequestRecord| {
             let since = |&(_, _, back): &(usize, f64, f64)| {
-                (at(back)..at(back + 1.5)).contains(&record.arrival)
+                (at(back)..at(back + 0.5)).contains(&record.arrival)
             };
             away.iter().any(since)
         };
