@@ -64,7 +64,8 @@ pub enum Error {
     /// An engine works on and on without serving anybody.
     #[error(
         "engine {engine} is stuck at {at}: {wakes} steps without an output token; its queue order and preemption \
-         policy take the same blocks back and forth, or its KV cache is too small for them"
+         policy take the same blocks back and forth, or its KV cache is too small for them; with KV from other engines \
+         vLLM before 0.33 can deadlock: set vllm-version to 0.33"
     )]
     Stuck {
         /// Number of the engine.

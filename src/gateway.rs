@@ -1,7 +1,7 @@
 //! [`GatewaySpec`]: what stands before the engines, as configurations give it.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use foretoken_dataplane::config::{BuildOptions, RouterConfig};
 use foretoken_dataplane::pipeline::pickers::Ties;
@@ -144,7 +144,8 @@ impl Default for KvLinkSpec {
     }
 }
 
-/// An endpoint that is not in the pool for a while.
+/// An endpoint that is not in the pool for a while. Requests on it are lost; its KV cache is not, as when
+/// it cannot be reached.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Outage {
@@ -156,6 +157,9 @@ pub struct Outage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to_s: Option<f64>,
 }
+
+/// Shorter than any engine's step; llm-d allows no less than 50 ms.
+const SHORTEST_REFRESH: SimDuration = SimDuration::from_micros(100);
 
 /// More than enough, and few enough to be built at once.
 const MOST_REPLICAS: u32 = 64;
@@ -226,7 +230,7 @@ impl GatewaySpec {
             Some((_, text)) => (*text).to_owned(),
             None => std::fs::read_to_string(path).map_err(|error| Error::RouterConfig {
                 file: path.clone(),
-                problem: error.to_string(),
+                problem: format!("{error}; of the shipped configurations, {}", close(path)),
             })?,
         };
         RouterConfig::from_yaml(&text).map_err(|error| Error::RouterConfig {
@@ -236,6 +240,12 @@ impl GatewaySpec {
     }
 
     fn wiring(&self, refresh: SimDuration) -> Result<Wiring, Error> {
+        if !refresh.is_zero() && refresh < SHORTEST_REFRESH {
+            let field = "gateway.refresh-metrics-interval-ms";
+            let allowed = "0 (the present), or 0.1 and more";
+            let value = self.refresh_metrics_interval_ms;
+            return Err(Error::out_of_range(field, &value, allowed));
+        }
         let freshness = if refresh.is_zero() {
             Freshness::Live
         } else {
@@ -348,6 +358,29 @@ fn span(field: &str, value: f64, unit: f64) -> Result<SimDuration, Error> {
         return Err(refused());
     }
     SimDuration::try_from_secs_f64(value * unit).map_err(|_| refused())
+}
+
+/// The shipped names that a path may have meant, else all.
+fn close(path: &Path) -> String {
+    let wanted = path.to_string_lossy().to_lowercase();
+    let names = || {
+        foretoken_dataplane::config::shipped()
+            .iter()
+            .map(|(name, _)| *name)
+    };
+    let alike = |name: &&str| {
+        let parts = || {
+            wanted
+                .split(['-', '_', '.', ' '])
+                .filter(|part| part.len() > 2)
+        };
+        parts().any(|part| name.contains(part))
+    };
+    let likely: Vec<&str> = names().filter(alike).collect();
+    if likely.is_empty() {
+        return format!("there are {}", names().collect::<Vec<_>>().join(", "));
+    }
+    format!("do you mean {}?", likely.join(" or "))
 }
 
 fn instant(seconds: f64) -> Result<SimTime, Error> {

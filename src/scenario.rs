@@ -1,5 +1,6 @@
 //! [`Scenario`]: a whole simulation as plain data.
 
+use foretoken_dataplane::view::ROLE_LABEL;
 use foretoken_des_kernel::{RngStreams, SimTime};
 use foretoken_hwspec::Catalog;
 use foretoken_latency_model::{Confidence, Extent};
@@ -98,6 +99,7 @@ impl Scenario {
             .workload(self.workload.clone())
             .seed(self.seed)
             .replication(self.replication);
+        check_roles(resolved)?;
         for deployment in resolved {
             for _ in 0..deployment.replicas {
                 simulation = simulation.instance(deployment.instance());
@@ -170,6 +172,46 @@ impl Scenario {
             .unwrap_or_default();
         Ok((Prediction { report, confidence }, recording))
     }
+}
+
+/// Deployments with roles hand KV blocks over to each other, so these have to be alike.
+fn check_roles(deployments: &[Resolved]) -> Result<(), Error> {
+    let mut with_roles = (0_usize..)
+        .zip(deployments)
+        .filter(|(_, deployment)| deployment.labels.contains_key(ROLE_LABEL));
+    let Some((_, first)) = with_roles.next() else {
+        return Ok(());
+    };
+    for (number, other) in with_roles {
+        let field = |key: &str| match number {
+            0 => format!("deployment.{key}"),
+            number => format!("other-deployments[{}].{key}", number - 1),
+        };
+        let allowed = |value: &dyn core::fmt::Display| {
+            format!(
+                "{value}, as the other deployments with a role have it: they exchange KV blocks"
+            )
+        };
+        if other.model.name != first.model.name {
+            let (value, allowed) = (&other.model.name, allowed(&first.model.name));
+            return Err(Error::out_of_range(field("model"), value, allowed));
+        }
+        let block_size = |resolved: &Resolved| resolved.engine.scheduler.block_size;
+        if block_size(other) != block_size(first) {
+            let (value, allowed) = (&block_size(other), allowed(&block_size(first)));
+            return Err(Error::out_of_range(
+                field("engine.block-size"),
+                value,
+                allowed,
+            ));
+        }
+        if other.block_bytes != first.block_bytes {
+            let allowed = allowed(&first.block_bytes);
+            let field = field("engine.kv-cache-dtype (bytes of a block)");
+            return Err(Error::out_of_range(field, &other.block_bytes, allowed));
+        }
+    }
+    Ok(())
 }
 
 /// A report, and how far to trust it. As JSON the report with one more key, `confidence`.

@@ -67,8 +67,14 @@ impl Flight {
         }
     }
 
+    /// The endpoints that it needs from now on.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = EndpointId> + use<> {
+        let answering = self.placement.endpoint;
+        core::iter::once(answering).chain(self.reads_from)
+    }
+
     /// Whether it is lost with this endpoint.
     pub(crate) fn depends_on(&self, endpoint: EndpointId) -> bool {
-        self.placement.endpoint == endpoint || self.reads_from == Some(endpoint)
+        self.targets().any(|target| target == endpoint)
     }
 }

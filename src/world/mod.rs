@@ -363,16 +363,24 @@ impl<S: MetricSink> World<S> {
         placement: Placement,
         cx: &mut Context<'_, Event>,
     ) {
+        let flight = Flight::new(gateway, placement, request.model.clone());
+        let prefill = flight.placement.prefill;
         let what = Lifecycle::Dispatched {
             endpoint: placement.endpoint.get(),
-            prefill: placement.prefill.map(|prefill| prefill.endpoint.get()),
+            prefill: prefill.map(|prefill| prefill.endpoint.get()),
         };
         self.sink
             .on_occurrence(&Occurrence::new(cx.now(), request.id, what));
-        let flight = Flight::new(gateway, placement, request.model.clone());
-        let mut delay = self.network.delay;
         let disaggregated = flight.placement.prefill.is_some();
+        let mut targets = flight.targets();
+        let lost = targets.any(|target| !self.engines[index(target)].up);
         self.flights.insert(request.id, flight);
+        if lost {
+            // It went away while the decision took effect.
+            self.cut(request.id, FinishReason::EndpointLost, cx);
+            return;
+        }
+        let mut delay = self.network.delay;
         if disaggregated {
             // The endpoint that answers asks the other one.
             delay += self.network.delay;

@@ -119,7 +119,8 @@ impl<S: MetricSink> World<S> {
         if !instance.wake_up.takes(asked) {
             return;
         }
-        instance.fruitless += 1;
+        // An engine whose requests wait for blocks from elsewhere looks for them each millisecond.
+        instance.fruitless += u64::from(self.links.component.is_idle());
         let mut reported = core::mem::take(&mut self.reported);
         instance
             .engine
@@ -135,12 +136,10 @@ impl<S: MetricSink> World<S> {
                     tokens: u32::try_from(step.shape.tokens()).unwrap_or(u32::MAX),
                     sequences: step.shape.sequences(),
                 }),
-                EngineEvent::KvLoad { at, load } => {
-                    // A mere confirmation comes after an abort, which has let the blocks go already.
-                    if !load.is_confirmation() {
-                        let (request, blocks) = (load.request, load.blocks);
-                        cx.at(at.max(cx.now()), Event::Read { request, blocks });
-                    }
+                // A mere confirmation comes after an abort, which has let the blocks go already.
+                EngineEvent::KvLoad { at, load } if !load.is_confirmation() => {
+                    let (request, blocks) = (load.request, load.blocks);
+                    cx.at(at.max(cx.now()), Event::Read { request, blocks });
                 }
                 EngineEvent::Kv { event, .. } => published.extend(translate(event)),
                 _ => {}
@@ -334,7 +333,7 @@ impl<S: MetricSink> World<S> {
     }
 
     /// Ends a request at once, wherever it is.
-    fn cut(&mut self, id: RequestId, reason: FinishReason, cx: &mut Context<'_, Event>) {
+    pub(super) fn cut(&mut self, id: RequestId, reason: FinishReason, cx: &mut Context<'_, Event>) {
         self.stand(id, Standing::Outside);
         let Some(flight) = self.flights.remove(&id) else {
             return;

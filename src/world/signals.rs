@@ -101,7 +101,7 @@ impl<S: MetricSink> World<S> {
         let poller = &mut self.pollers[number];
         let interval = scraping.interval;
         let missed = answered.saturating_since(poller.tick).as_nanos() / interval.as_nanos();
-        poller.tick = poller.tick + interval * missed.max(1);
+        poller.tick += interval * missed.max(1);
         let next = poller.tick + poller.jitter(scraping.jitter);
         cx.at(next.max(answered), Event::Scrape { poller: number });
     }

@@ -149,6 +149,27 @@ fn an_endpoint_that_leaves_takes_its_requests_along_and_serves_again_when_it_ret
 }
 
 #[test]
+fn what_was_meant_for_an_endpoint_that_has_left_is_lost() {
+    let mut policies = GatewayPolicies::default();
+    policies.decision_time = ms(500);
+    let mut wiring = Wiring::default();
+    wiring.changes.push(PoolChange {
+        at: at(2000),
+        engine: 1,
+        up: false,
+    });
+    let recording = record(simulation(20.0, 200).gateways([policies]).wiring(wiring));
+    let late = recording.records().iter().filter(|record| {
+        let sent = record.gateway.map(|held| record.arrival + held);
+        record.endpoint == Some(1) && sent >= Some(at(2000))
+    });
+    let outcomes: Vec<_> = late.map(|record| record.outcome).collect();
+    assert!(!outcomes.is_empty());
+    let lost = Outcome::Finished(FinishReason::EndpointLost);
+    assert!(outcomes.iter().all(|&outcome| outcome == lost));
+}
+
+#[test]
 fn metrics_that_take_longer_than_they_count_as_fresh_close_the_gate_until_the_next_ones_come() {
     let held = |delay| {
         let mut wiring = Wiring::default();
@@ -401,7 +422,7 @@ impl Shape {
                 host: host(1),
                 ..EngineConfig::default()
             };
-            let kind = if engine % 2 == 0 { "prefill" } else { "decode" };
+            let kind = ["prefill", "decode", "both"][engine % 3];
             let role = if self.disaggregated { kind } else { "both" };
             simulation = simulation.instance(Instance::new(config).label("llm-d.ai/role", role));
         }

@@ -177,6 +177,7 @@ impl SimTime {
     /// assert_eq!(SimTime::from_nanos(1_500_000_000).next_tick(second), SimTime::from_nanos(2_000_000_000));
     /// assert_eq!(SimTime::from_nanos(2_000_000_000).next_tick(second), SimTime::from_nanos(3_000_000_000));
     /// ```
+    #[must_use]
     pub fn next_tick(self, period: SimDuration) -> Self {
         let next = (self.0 / period.0 + 1).checked_mul(period.0);
         next.map_or(Self::MAX, Self)

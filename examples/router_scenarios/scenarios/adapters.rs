@@ -5,9 +5,8 @@ use foretoken::dataplane::pipeline::scorers::{ActiveRequestScorer, LoraAffinityS
 use foretoken::metrics::RequestRecord;
 use foretoken::prelude::*;
 
-use super::setting::{
-    Ask, Seen, all, at, draws, engines, gateway, llama, mean, refreshed_every, run,
-};
+use super::seen::{Seen, all, mean, run};
+use super::setting::{Ask, at, draws, engines, gateway, llama, refreshed_every};
 use super::table::Table;
 
 /// Adapters that an engine holds.

@@ -9,9 +9,10 @@ use foretoken::dataplane::{DataProducer, Pipeline, Placement, Response, Signals}
 use foretoken::metrics::RequestRecord;
 use foretoken::prelude::*;
 
+use super::seen::{all, run};
 use super::setting::{
-    Ask, Probe, Shared, all, at, draws, engines, gateway_with, llama, outages, poisson, positive,
-    refreshed_every, run, with_flow,
+    Ask, Probe, Shared, at, draws, engines, gateway_with, llama, outages, poisson, positive,
+    refreshed_every, with_flow,
 };
 use super::table::Table;
 
@@ -41,8 +42,10 @@ pub(crate) fn lost_accounting() -> Result<Table, Error> {
         ],
     )
     .measure(&cases, |&silence| {
-        let mut config = InFlightLoadConfig::default();
-        config.drop_silent_after = silence;
+        let config = InFlightLoadConfig {
+            drop_silent_after: silence,
+            ..InFlightLoadConfig::default()
+        };
         let worst = Shared::<(u64, u64)>::default();
         let written = worst.clone();
         let probe = Probe(move |_: SimTime, pool: &[EndpointView], signals: &Signals| {
@@ -61,8 +64,10 @@ pub(crate) fn lost_accounting() -> Result<Table, Error> {
             Box::new(probe),
         ];
         let router = Pipeline::new().scorer(1.0, ActiveRequestScorer::default());
-        let mut detector = ConcurrencyDetector::default();
-        detector.max_requests = positive(6.0);
+        let detector = ConcurrencyDetector {
+            max_requests: positive(6.0),
+            ..ConcurrencyDetector::default()
+        };
         let mut flow = FlowConfig::default();
         flow.request_ttl = None;
         let policies = with_flow(
@@ -184,7 +189,7 @@ pub(crate) fn drift_after_flaps() -> Result<Table, Error> {
         let seen = run(engines(4, &engine), policies, outages(&away), asks.clone())?;
         let after = |record: &&RequestRecord| {
             let since = |&(_, _, back): &(usize, f64, f64)| {
-                (at(back)..at(back + 1.5)).contains(&record.arrival)
+                (at(back)..at(back + 0.5)).contains(&record.arrival)
             };
             away.iter().any(since)
         };

@@ -10,9 +10,8 @@ use foretoken::dataplane::view::ROLE_LABEL;
 use foretoken::metrics::RequestRecord;
 use foretoken::prelude::*;
 
-use super::setting::{
-    Ask, Seen, all, at, draws, gateway, llama, outages, poisson, refreshed_every, run,
-};
+use super::seen::{Seen, all, run};
+use super::setting::{Ask, at, draws, gateway, llama, outages, poisson, refreshed_every};
 use super::table::Table;
 
 fn split(decider: impl Decider + 'static) -> Pipeline {

@@ -10,9 +10,8 @@ use foretoken::dataplane::{Pipeline, RoundRobin};
 use foretoken::metrics::RequestRecord;
 use foretoken::prelude::*;
 
-use super::setting::{
-    Ask, Seen, all, at, draws, engines, gateway, llama, most_on_one, poisson, refreshed_every, run,
-};
+use super::seen::{Seen, all, most_on_one, run};
+use super::setting::{Ask, at, draws, engines, gateway, llama, poisson, refreshed_every};
 use super::table::Table;
 
 /// llm-d's scorers by their weights: queue, KV usage, prefix.
@@ -36,14 +35,14 @@ fn affinity(max_ttft_penalty_ms: f64) -> Pipeline {
         .scorer(1.0, TokenLoadScorer::default())
 }
 
-fn hot_spot(seen: &Seen) -> Result<[Option<f64>; 5], Error> {
-    Ok([
+fn hot_spot(seen: &Seen) -> [Option<f64>; 5] {
+    [
         seen.busiest_share(all),
         Some(seen.longest_queue()),
         seen.hit_ratio().map(|ratio| 100.0 * ratio),
         seen.ttft(0.5, all),
         seen.ttft(0.99, all),
-    ])
+    ]
 }
 
 /// 11.
@@ -101,7 +100,8 @@ pub(crate) fn hot_prefix() -> Result<Table, Error> {
             _ => gateway(RoundRobin::default()),
         };
         let wiring = refreshed_every(50);
-        hot_spot(&run(engines(8, &engine), vec![policies], wiring, asks.clone())?)
+        let seen = run(engines(8, &engine), vec![policies], wiring, asks.clone())?;
+        Ok(hot_spot(&seen))
     })?
     .measure(&many_cases, |&random| {
         let mut router = weights(2.0, 2.0, 3.0);
@@ -109,7 +109,8 @@ pub(crate) fn hot_prefix() -> Result<Table, Error> {
             router = router.picker(WeightedRandomPicker::default());
         }
         let (pool, wiring) = (engines(4, &small), refreshed_every(50));
-        hot_spot(&run(pool, vec![gateway(router)], wiring, many.clone())?)
+        let seen = run(pool, vec![gateway(router)], wiring, many.clone())?;
+        Ok(hot_spot(&seen))
     })?
     .conclude(
         |table| {

@@ -5,11 +5,13 @@ pub(crate) mod batch;
 pub(crate) mod counters;
 pub(crate) mod disaggregation;
 pub(crate) mod documents;
+pub(crate) mod events;
 pub(crate) mod hotspots;
 pub(crate) mod index;
 pub(crate) mod pool;
 pub(crate) mod replicas;
 pub(crate) mod saturation;
+mod seen;
 mod setting;
 pub(crate) mod staleness;
 pub(crate) mod table;
@@ -42,7 +44,7 @@ pub(crate) const ALL: [(u32, Run); 24] = [
     (18, batch::burst),
     (19, batch::starvation),
     (20, pool::ties),
-    (21, index::lost_events),
+    (21, events::lost_events),
     (22, documents::sparse_groups),
     (23, documents::parity),
     (24, hotspots::kv_usage_term),

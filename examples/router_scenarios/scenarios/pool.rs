@@ -11,8 +11,9 @@ use foretoken::dataplane::{Admission, Pipeline, RoundRobin};
 use foretoken::metrics::{Outcome, RequestRecord};
 use foretoken::prelude::*;
 
+use super::seen::{all, run};
 use super::setting::{
-    Ask, all, draws, engines, gateway, llama, outages, poisson, refreshed_every, run, with_flow,
+    Ask, draws, engines, gateway, llama, outages, poisson, refreshed_every, with_flow,
 };
 use super::table::Table;
 

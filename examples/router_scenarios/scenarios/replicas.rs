@@ -8,8 +8,9 @@ use foretoken::dataplane::signals::{APPROXIMATE_PREFIX, PRECISE_PREFIX};
 use foretoken::dataplane::{DataProducer, GatewayPolicies};
 use foretoken::prelude::*;
 
+use super::seen::{all, run};
 use super::setting::{
-    Ask, all, at, draws, engines, gated, gateway_with, llama, positive, refreshed_every, run,
+    Ask, at, draws, engines, gated, gateway_with, llama, positive, refreshed_every,
 };
 use super::table::Table;
 
@@ -25,8 +26,10 @@ fn one_of_them(precise: bool) -> GatewayPolicies {
     let router = Pipeline::new()
         .scorer(3.0, PrefixCacheScorer::of(name))
         .scorer(1.0, ActiveRequestScorer::default());
-    let mut detector = ConcurrencyDetector::default();
-    detector.max_requests = positive(LIMIT);
+    let detector = ConcurrencyDetector {
+        max_requests: positive(LIMIT),
+        ..ConcurrencyDetector::default()
+    };
     gated(
         gateway_with(vec![index, Box::new(InFlightLoad::default())], router),
         detector,

@@ -9,9 +9,9 @@ use foretoken::dataplane::{Pipeline, RoundRobin};
 use foretoken::metrics::RequestRecord;
 use foretoken::prelude::*;
 
+use super::seen::{all, run};
 use super::setting::{
-    Ask, all, at, draws, engines, gated, gateway, llama, on_gpu, poisson, positive,
-    refreshed_every, run,
+    Ask, at, draws, engines, gated, gateway, llama, on_gpu, poisson, positive, refreshed_every,
 };
 use super::table::Table;
 
@@ -62,8 +62,10 @@ pub(crate) fn hidden_by_the_mean() -> Result<Table, Error> {
         ],
     )
     .measure(&cases, |&(trouble, aggregate)| {
-        let mut detector = UtilizationDetector::default();
-        detector.aggregate = aggregate;
+        let detector = UtilizationDetector {
+            aggregate,
+            ..UtilizationDetector::default()
+        };
         let mut pool = engines(16, &engine);
         let (router, asks) = match trouble {
             Trouble::HotPrefix => {
@@ -127,9 +129,11 @@ pub(crate) fn blind_detector() -> Result<Table, Error> {
         ],
     )
     .measure(&cases, |&name| {
-        let mut detector = ConcurrencyDetector::default();
-        detector.max_requests = positive(20.0);
-        detector.producer = name.to_owned();
+        let detector = ConcurrencyDetector {
+            max_requests: positive(20.0),
+            producer: name.to_owned(),
+            ..ConcurrencyDetector::default()
+        };
         let router = Pipeline::new()
             .scorer(1.0, ActiveRequestScorer::default())
             .scorer(1.0, QueueScorer);

@@ -11,9 +11,9 @@ use foretoken::dataplane::saturation::{ConcurrencyDetector, UtilizationDetector}
 use foretoken::dataplane::{Admission, RoundRobin};
 use foretoken::prelude::*;
 
+use super::seen::{all, mean, most_on_one, run};
 use super::setting::{
-    Ask, all, at, draws, engines, gated, gateway, llama, mean, most_on_one, ms, poisson, positive,
-    refreshed_every, run,
+    Ask, at, draws, engines, gated, gateway, llama, ms, poisson, positive, refreshed_every,
 };
 use super::table::Table;
 
@@ -126,13 +126,14 @@ pub(crate) fn overshoot() -> Result<Table, Error> {
     )
     .measure(&cases, |&interval| {
         let router = gateway(RoundRobin::default());
-        let policies = match interval {
-            Some(_) => gated(router, UtilizationDetector::default()),
-            None => {
-                let mut detector = ConcurrencyDetector::default();
-                detector.max_requests = positive(21.0);
-                gated(router, detector)
-            }
+        let policies = if interval.is_some() {
+            gated(router, UtilizationDetector::default())
+        } else {
+            let detector = ConcurrencyDetector {
+                max_requests: positive(21.0),
+                ..ConcurrencyDetector::default()
+            };
+            gated(router, detector)
         };
         let wiring = refreshed_every(interval.unwrap_or(50));
         let seen = run(engines(4, &engine), vec![policies], wiring, asks.clone())?;
@@ -169,70 +170,58 @@ struct Scrapes {
     sheddable: bool,
 }
 
+impl Scrapes {
+    /// Each takes `delay_ms`, and up to `jitter_ms` more.
+    const fn taking(delay_ms: u64, jitter_ms: u64) -> Self {
+        Self {
+            pool: 1,
+            delay_ms,
+            jitter_ms,
+            threshold_ms: 200,
+            sheddable: false,
+        }
+    }
+
+    const fn of(mut self, pool: usize) -> Self {
+        self.pool = pool;
+        self
+    }
+
+    const fn stale_after(mut self, threshold_ms: u64) -> Self {
+        self.threshold_ms = threshold_ms;
+        self
+    }
+
+    const fn sheddable(mut self) -> Self {
+        self.sheddable = true;
+        self
+    }
+}
+
 /// 4.
 pub(crate) fn late_scrapes() -> Result<Table, Error> {
     let engine = llama(|_| ())?;
-    let usual = Scrapes {
-        pool: 1,
-        delay_ms: 0,
-        jitter_ms: 0,
-        threshold_ms: 200,
-        sheddable: false,
-    };
-    let late = Scrapes {
-        delay_ms: 250,
-        ..usual
-    };
-    let sometimes = Scrapes {
-        jitter_ms: 400,
-        ..usual
-    };
+    let prompt = Scrapes::taking(0, 0);
+    let late = Scrapes::taking(250, 0);
+    let varying = Scrapes::taking(0, 400);
     let cases = [
-        ("1 endpoint, no delay", usual),
+        ("1 endpoint, no delay", prompt),
         ("1 endpoint, 250 ms", late),
         (
             "1 endpoint, 250 ms, stale after 500 ms",
-            Scrapes {
-                threshold_ms: 500,
-                ..late
-            },
+            late.stale_after(500),
         ),
-        ("1 endpoint, 0 to 400 ms", sometimes),
-        (
-            "4 endpoints, 0 to 400 ms",
-            Scrapes {
-                pool: 4,
-                ..sometimes
-            },
-        ),
+        ("1 endpoint, 0 to 400 ms", varying),
+        ("4 endpoints, 0 to 400 ms", varying.of(4)),
         (
             "1 endpoint, 0 to 400 ms, stale after 2 s",
-            Scrapes {
-                threshold_ms: 2000,
-                ..sometimes
-            },
+            varying.stale_after(2000),
         ),
-        (
-            "1 endpoint, no delay, sheddable",
-            Scrapes {
-                sheddable: true,
-                ..usual
-            },
-        ),
-        (
-            "1 endpoint, 250 ms, sheddable",
-            Scrapes {
-                sheddable: true,
-                ..late
-            },
-        ),
+        ("1 endpoint, no delay, sheddable", prompt.sheddable()),
+        ("1 endpoint, 250 ms, sheddable", late.sheddable()),
         (
             "4 endpoints, 0 to 400 ms, sheddable",
-            Scrapes {
-                pool: 4,
-                sheddable: true,
-                ..sometimes
-            },
+            varying.of(4).sheddable(),
         ),
     ];
     Ok(Table::new(
@@ -246,8 +235,10 @@ pub(crate) fn late_scrapes() -> Result<Table, Error> {
         ],
     )
     .measure(&cases, |case| {
-        let mut detector = UtilizationDetector::default();
-        detector.staleness = ms(case.threshold_ms);
+        let detector = UtilizationDetector {
+            staleness: ms(case.threshold_ms),
+            ..UtilizationDetector::default()
+        };
         let router = gateway(queue_and_kv());
         let policies = if case.sheddable {
             let mut policies = router;

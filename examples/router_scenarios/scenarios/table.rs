@@ -70,12 +70,17 @@ impl Table {
     }
 
     /// Says whether it looks as reported, and what else there is to say.
-    pub(crate) fn conclude(mut self, seen: impl FnOnce(&Self) -> bool, remark: &str) -> Self {
-        let answer = if seen(&self) {
-            "seen as reported"
-        } else {
-            "not seen"
-        };
+    pub(crate) fn conclude(self, seen: impl FnOnce(&Self) -> bool, remark: &str) -> Self {
+        self.answer(seen, SEEN, remark)
+    }
+
+    /// The same where `seen` is only a part of what was reported.
+    pub(crate) fn conclude_in_part(self, seen: impl FnOnce(&Self) -> bool, remark: &str) -> Self {
+        self.answer(seen, "seen in part", remark)
+    }
+
+    fn answer(mut self, seen: impl FnOnce(&Self) -> bool, yes: &str, remark: &str) -> Self {
+        let answer = if seen(&self) { yes } else { "not seen" };
         self.verdict = match remark {
             "" => answer.to_owned(),
             remark => format!("{answer}; {remark}"),
@@ -85,9 +90,11 @@ impl Table {
 
     /// Whether it looks as reported.
     pub(crate) fn is_seen(&self) -> bool {
-        self.verdict.starts_with("seen as reported")
+        self.verdict.starts_with(SEEN)
     }
 }
+
+const SEEN: &str = "seen as reported";
 
 /// Width of the text around tables.
 const WIDTH: usize = 110;

@@ -15,6 +15,9 @@ use crate::output::JsonOutput;
 pub(crate) struct Arguments {
     /// Only names that contain this text, in any case
     filter: Option<String>,
+    /// Print a router configuration, to be changed and used
+    #[arg(long, value_name = "NAME", conflicts_with = "filter")]
+    router_config: Option<String>,
     #[command(flatten)]
     extras: Extras,
     #[command(flatten)]
@@ -29,6 +32,16 @@ struct Names {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if let Some(name) = &arguments.router_config {
+        let shipped = shipped().iter().find(|(other, _)| other == name);
+        let (_, yaml) = shipped.ok_or_else(|| Failure::Flag {
+            flag: "--router-config",
+            value: name.clone(),
+            allowed: "a name that `foretoken catalog` lists",
+        })?;
+        print!("{yaml}");
+        return Ok(());
+    }
     let catalog = arguments.extras.catalog()?;
     let wanted = arguments
         .filter

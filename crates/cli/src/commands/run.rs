@@ -162,11 +162,18 @@ fn scenario(path: &Path) -> Result<Scenario, Failure> {
     } else {
         serde_saphyr::from_str(&text).map_err(|error| Failure::Malformed {
             path: path.into(),
-            problem: error.to_string(),
+            problem: plain(&error.to_string(), path),
         })?
     };
     if let Some(gateway) = &mut scenario.gateway {
         relative_to(path, gateway);
     }
     Ok(scenario)
+}
+
+/// The parser's message with the file's name in it, and without its own heading.
+fn plain(message: &str, path: &Path) -> String {
+    message
+        .trim_start_matches("error: ")
+        .replace("<input>", &path.display().to_string())
 }

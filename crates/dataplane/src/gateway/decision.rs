@@ -151,12 +151,6 @@ impl Gateway {
         signals: &Signals,
         out: Out<'_>,
     ) {
-        let prefill = placement.prefill.map(|prefill| prefill.endpoint);
-        let mut targets = [Some(placement.endpoint), prefill].into_iter().flatten();
-        if targets.any(|target| self.endpoint(target).is_none()) {
-            // It left the pool while the decision was on its way.
-            return self.refuse(now, &decision.request, RejectReason::NoEndpoint, out);
-        }
         let endpoints = decision.candidates(&self.endpoints);
         let view = decision.request.view();
         for producer in &mut self.producers {

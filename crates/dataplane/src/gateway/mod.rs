@@ -262,6 +262,7 @@ impl Gateway {
     fn pool_changed(&mut self, now: SimTime) {
         if let Admission::Flow(flow) = &mut self.admission {
             flow.pool_changed(now, self.endpoints.len());
+            self.tick = self.tick.or_else(|| flow.next_tick(now));
         }
     }
 
@@ -315,8 +316,13 @@ impl Gateway {
             &mut self.streams.admission,
         );
         let cycle = flow.cycle(&mut cx)?;
-        // A tick that is due stays due: it is not put off by what happens before it.
-        self.tick = self.tick.or_else(|| flow.next_tick(now));
+        // A tick that is due stays due: it is not put off by what happens before it. Without endpoints a
+        // cycle can let nobody go.
+        self.tick = if self.endpoints.is_empty() {
+            None
+        } else {
+            self.tick.or_else(|| flow.next_tick(now))
+        };
         self.sweep = self.sweep.or_else(|| flow.next_sweep(now));
         for request in cycle.evict {
             let placing = self
