@@ -394,10 +394,12 @@ impl<S: MetricSink> World<S> {
 
     /// Ends the run if requests wait in a gateway and nothing will ever let them go.
     fn check_hope(&mut self, gateway: usize, now: SimTime) {
+        let changed = self.changes.iter().map(|change| change.at).max();
+        let stirred = self.last.max(changed.unwrap_or(SimTime::ZERO));
         let quiet = self.next.is_none()
             && self.flights.is_empty()
-            && now.saturating_since(self.last) > PATIENCE
-            && self.changes.iter().all(|change| change.at <= now);
+            && stirred < now
+            && now.saturating_since(stirred) > PATIENCE;
         if quiet && self.gateways[gateway].component.waits_for_ever() {
             self.failure = Some(Error::Waiting {
                 requests: self.gateways[gateway].component.held().0,

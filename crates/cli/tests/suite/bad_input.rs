@@ -347,3 +347,81 @@ fn huge_numbers_are_no_crash() {
         assert!(!run.stderr.contains("panicked"), "{line}\n{}", run.stderr);
     }
 }
+
+#[test]
+fn router_configurations_that_are_none() {
+    let line = |config: &str| format!("{FLAGS} --router-config {config}");
+    refuses(
+        &line("optimised-baseline"),
+        &["optimised-baseline", "do you mean optimized-baseline"],
+    );
+    let broken = "apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins:
+- {type: queue-scorer, parameters: {depth: 3}}
+";
+    let path = file("router-parameter.yaml", broken);
+    refuses(
+        &line(&path),
+        &[
+            "router-parameter.yaml",
+            "line 4",
+            "parameters.depth",
+            "unknown",
+        ],
+    );
+    let path = file(
+        "router-plugin.yaml",
+        broken.replace("queue-scorer", "queue-score"),
+    );
+    refuses(
+        &line(&path),
+        &[
+            "router-plugin.yaml",
+            "line 4",
+            "queue-score",
+            "queue-scorer",
+        ],
+    );
+    refuses(
+        "catalog --router-config no-such-name",
+        &["--router-config", "no-such-name", "foretoken catalog"],
+    );
+}
+
+#[test]
+fn gateways_that_cannot_be() {
+    for (flag, parts) in [
+        ("--router-replicas 0", ["gateway.replicas is 0", "1 to 64"]),
+        (
+            "--refresh-metrics-interval 0.001",
+            [
+                "gateway.refresh-metrics-interval-ms is 0.001",
+                "0.1 and more",
+            ],
+        ),
+        (
+            "--network-delay -3",
+            ["gateway.network-delay-ms is -3", "0 to a day"],
+        ),
+    ] {
+        refuses(&format!("{FLAGS} {flag}"), &parts);
+    }
+}
+
+#[test]
+fn requests_that_would_wait_for_ever() {
+    let config = "apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+featureGates: [flowControl]
+plugins:
+- {type: queue-scorer}
+- {name: stop, type: static-usage-limit-policy, parameters: {threshold: 0}}
+flowControl: {defaultRequestTTL: 0s, noEndpointRequestTTL: 0s, usageLimitPolicyPluginRef: stop}
+";
+    let path = file("never.yaml", config);
+    refuses(
+        &format!("{FLAGS} --router-config {path}"),
+        &["wait in the gateway", "for ever", "defaultRequestTTL"],
+    );
+}
