@@ -3,7 +3,7 @@
 //!
 //! Within the output of a step the order of the tokens does not matter; that of the ends does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
 use std::sync::Arc;
 
@@ -156,6 +156,8 @@ struct Host {
     engine: Engine,
     numbers: Numbers,
     inputs: BTreeMap<(SimTime, u32), Input>,
+    /// Who has got tokens.
+    begun: BTreeSet<RequestId>,
     digest: Digest,
 }
 
@@ -253,7 +255,19 @@ impl Host {
 
     fn advance(&mut self, now: SimTime) {
         let mut events = Vec::new();
-        self.engine.advance(now, &mut |event| events.push(event));
+        let begun = &mut self.begun;
+        self.engine.advance(now, &mut |event| {
+            match event {
+                EngineEvent::FirstTokens(run) => {
+                    assert!(run.requests.iter().all(|&request| begun.insert(request)));
+                }
+                EngineEvent::Tokens(run) => {
+                    assert!(run.requests.iter().all(|request| begun.contains(request)));
+                }
+                _ => {}
+            }
+            event.one_by_one(|event| events.push(event));
+        });
         let mut output = Vec::new();
         for event in events {
             match event {
@@ -319,6 +333,7 @@ fn digest(order: Order, scheduling: Scheduling, prefix_caching: bool) -> u64 {
             engine,
             numbers,
             inputs,
+            begun: BTreeSet::new(),
             digest,
         };
         host.load();

@@ -28,6 +28,8 @@ use crate::sequence::{Sequence, Slot, Status};
 pub struct Output {
     /// The request.
     pub request: RequestId,
+    /// The token's place in the output, counted from 1.
+    pub number: u32,
     /// How it ended with this token, if it did.
     pub finish: Option<FinishReason>,
 }
@@ -359,6 +361,7 @@ impl Scheduler {
                 continue;
             }
             sequence.outputs += 1;
+            let number = sequence.outputs;
             let asynchronous = self.config.scheduling == Scheduling::Asynchronous;
             sequence.placeholders -= u32::from(asynchronous);
             let finish = sequence.end(self.config.max_model_len);
@@ -371,6 +374,7 @@ impl Scheduler {
             }
             deliver(Output {
                 request: entry.request,
+                number,
                 finish,
             });
         }
