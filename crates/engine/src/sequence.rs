@@ -1,9 +1,9 @@
 //! A request inside the engine: how far its tokens are known, computed and cached.
 
-use foretoken_workload::{BlockHash, BlockHasher, FinishReason, Request};
+use foretoken_workload::{BlockHash, BlockHasher, FinishReason, Request, RequestId};
 
 use crate::connector::KvTransfer;
-use crate::kv::BlockTable;
+use crate::kv::{BlockTable, KvCache};
 
 /// Place of a sequence in the scheduler's store; reused after its end.
 pub(crate) type Slot = u32;
@@ -21,13 +21,18 @@ pub(crate) enum Status {
 
 /// "Prefill" and "decode" are not states. A sequence has a gap between what is known and what is
 /// computed; a step closes part of it. A decode is the case of a gap of one token.
+///
+/// What every step looks at is here, and what joining and leaving need besides is behind a pointer, so
+/// that the steps of a large batch stay within the processor's nearest cache.
 #[derive(Debug)]
 pub(crate) struct Sequence {
-    pub(crate) request: Request,
-    pub(crate) transfer: KvTransfer,
+    pub(crate) id: RequestId,
     pub(crate) status: Status,
+    prompt: u32,
     /// Output tokens that the scheduler knows.
     pub(crate) outputs: u32,
+    /// The output token that it ends with, counted from 1.
+    last_output: u32,
     /// Tokens whose KV exists or is being computed by a planned step.
     pub(crate) computed: u32,
     /// Output tokens that steps in flight will deliver.
@@ -35,33 +40,45 @@ pub(crate) struct Sequence {
     /// Output tokens of steps in flight that a reset of the prefix cache threw away.
     pub(crate) discarded: u32,
     pub(crate) table: BlockTable,
+    pub(crate) origin: Box<Origin>,
+}
+
+/// What a sequence came with, and what it gathers outside the steps.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    pub(crate) request: Request,
+    pub(crate) transfer: KvTransfer,
+    pub(crate) preemptions: u32,
     /// Keys of the full blocks of known tokens, computed when they are needed.
     chain: Vec<BlockHash>,
-    pub(crate) preemptions: u32,
-    /// Tokens planned for it in the step being formed.
-    pub(crate) planned: u32,
 }
 
 impl Sequence {
-    pub(crate) fn new(request: Request, transfer: KvTransfer) -> Self {
+    pub(crate) fn new(request: Request, transfer: KvTransfer, max_model_len: u32) -> Self {
+        let prompt = request.prompt.tokens();
+        let room = max_model_len.saturating_sub(prompt).max(1);
         Self {
-            request,
-            transfer,
+            id: request.id,
             status: Status::Waiting,
+            prompt,
             outputs: 0,
+            last_output: request.output_tokens().min(room),
             computed: 0,
             placeholders: 0,
             discarded: 0,
             table: BlockTable::default(),
-            chain: Vec::new(),
-            preemptions: 0,
-            planned: 0,
+            origin: Box::new(Origin {
+                request,
+                transfer,
+                preemptions: 0,
+                chain: Vec::new(),
+            }),
         }
     }
 
     /// Prompt and output tokens that the scheduler knows.
     pub(crate) fn known(&self) -> u32 {
-        self.request.prompt.tokens() + self.outputs
+        self.prompt + self.outputs
     }
 
     /// Known tokens and those that steps in flight will deliver.
@@ -73,34 +90,44 @@ impl Sequence {
     pub(crate) fn ends_in_flight(&self) -> bool {
         self.placeholders > 0
             && self.computed + 2 - self.placeholders
-                >= self
-                    .request
-                    .prompt
-                    .tokens()
-                    .saturating_add(self.request.max_tokens)
+                >= self.prompt.saturating_add(self.origin.request.max_tokens)
     }
 
     /// Whether it ends with the output token just appended, and how.
-    pub(crate) fn end(&self, max_model_len: u32) -> Option<FinishReason> {
-        if self.request.stop_after() == Some(self.outputs) {
-            Some(FinishReason::Stop)
-        } else if self.known() >= max_model_len || self.outputs >= self.request.max_tokens {
-            Some(FinishReason::Length)
-        } else {
-            None
+    pub(crate) fn end(&self) -> Option<FinishReason> {
+        if self.outputs < self.last_output {
+            return None;
         }
+        let stops = self.origin.request.stop_after() == Some(self.outputs);
+        Some(if stops {
+            FinishReason::Stop
+        } else {
+            FinishReason::Length
+        })
     }
 
     /// Keys of the full blocks among its first `tokens` known tokens.
     pub(crate) fn chain(&mut self, tokens: u32, block_size: u32) -> &[BlockHash] {
+        self.origin.chain(tokens, block_size)
+    }
+
+    /// Makes full blocks below `tokens` findable; only known tokens have keys.
+    pub(crate) fn register(&mut self, kv: &mut KvCache, tokens: u32) {
+        let tokens = tokens.min(self.known());
+        if kv.has_unregistered(&self.table, tokens) {
+            let chain = self.origin.chain(tokens, kv.block_size());
+            kv.register(&mut self.table, chain, tokens);
+        }
+    }
+}
+
+impl Origin {
+    fn chain(&mut self, tokens: u32, block_size: u32) -> &[BlockHash] {
         let blocks = (tokens / block_size) as usize;
         if self.chain.len() < blocks {
             // A salted chain starts from the hash of a hash, so that no salt equals "no salt".
-            let root = BlockHash::root(
-                self.request
-                    .cache_salt
-                    .map_or(0, |salt| BlockHash::root(salt).get()),
-            );
+            let salt = self.request.cache_salt;
+            let root = BlockHash::root(salt.map_or(0, |salt| BlockHash::root(salt).get()));
             let hasher = BlockHasher::new(
                 &self.request.prompt,
                 self.request.output_content,

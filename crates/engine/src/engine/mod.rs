@@ -324,6 +324,9 @@ impl Engine {
     }
 
     fn apply_aborts(&mut self, report: &mut dyn FnMut(EngineEvent<'_>)) {
+        if self.aborts.is_empty() {
+            return;
+        }
         for id in core::mem::take(&mut self.aborts) {
             let known = self.scheduler.abort(id) || self.abort_in_front_end(id);
             if known {
@@ -440,7 +443,7 @@ impl Engine {
 
     /// Applies the output of a step, and sends it to the clients.
     fn deliver(&mut self, plan: StepPlan, report: &mut dyn FnMut(EngineEvent<'_>)) {
-        let sampled = plan.entries.iter().filter(|entry| entry.samples).count() as u64;
+        let sampled = u64::from(plan.sampled());
         if sampled == 0 {
             self.scheduler.apply(plan, |_| {});
             return;

@@ -11,8 +11,10 @@ use super::pool::{BlockId, BlockPool};
 #[derive(Debug, Clone, Default)]
 pub struct BlockTable {
     blocks: Vec<BlockId>,
-    /// How many of them, from the first, have had their key registered.
-    registered: usize,
+    /// Tokens that they have room for.
+    room: u32,
+    /// Tokens of those blocks, from the first, that have had their key registered.
+    registered: u32,
 }
 
 impl BlockTable {
@@ -131,7 +133,13 @@ impl KvCache {
     /// Shares `hits` into `table` and takes free blocks until it reaches `tokens` tokens; all or
     /// nothing.
     #[must_use]
+    #[inline]
     pub fn allocate(&mut self, table: &mut BlockTable, hits: &[BlockId], tokens: u32) -> bool {
+        // Nearly all steps of a decode end in the block in which they begin.
+        (tokens <= table.room && hits.is_empty()) || self.extend(table, hits, tokens)
+    }
+
+    fn extend(&mut self, table: &mut BlockTable, hits: &[BlockId], tokens: u32) -> bool {
         if self.wanted(table, hits, tokens) > self.free() {
             return false;
         }
@@ -139,7 +147,7 @@ impl KvCache {
             self.pool.share(hit);
             table.blocks.push(hit);
         }
-        table.registered += hits.len();
+        table.registered += self.tokens_in(hits.len());
         let need = tokens.div_ceil(self.block_size) as usize;
         while table.blocks.len() < need {
             let (id, evicted) = self.pool.take();
@@ -148,21 +156,31 @@ impl KvCache {
             }
             table.blocks.push(id);
         }
+        table.room = self.tokens_in(table.blocks.len());
         true
+    }
+
+    /// Tokens that fit into so many blocks.
+    fn tokens_in(&self, blocks: usize) -> u32 {
+        let blocks = u32::try_from(blocks).expect("a pool has fewer than 2^32 blocks");
+        blocks.saturating_mul(self.block_size)
+    }
+
+    /// Whether any block that is full with the first `tokens` tokens has still to be
+    /// [registered](Self::register).
+    #[inline]
+    pub fn has_unregistered(&self, table: &BlockTable, tokens: u32) -> bool {
+        self.caching && tokens >= table.registered.saturating_add(self.block_size)
     }
 
     /// Makes the full blocks among the first `tokens` tokens findable under their keys.
     pub fn register(&mut self, table: &mut BlockTable, chain: &[BlockHash], tokens: u32) {
-        if !self.caching {
+        if !self.has_unregistered(table, tokens) {
             return;
         }
         let full = (tokens / self.block_size) as usize;
-        let fresh = table
-            .blocks
-            .iter()
-            .zip(chain)
-            .take(full)
-            .skip(table.registered);
+        let registered = (table.registered / self.block_size) as usize;
+        let fresh = table.blocks.iter().zip(chain).take(full).skip(registered);
         for (&id, &key) in fresh {
             self.pool.set_key(id, key);
             self.index.entry(key).or_default().push(id);
@@ -170,7 +188,7 @@ impl KvCache {
                 events.push(KvEvent::Stored { hash: key });
             }
         }
-        table.registered = table.registered.max(full);
+        table.registered = self.tokens_in(full);
     }
 
     /// Releases all blocks of `table`, the last one first, so that the tail of a prefix is reused
@@ -181,6 +199,7 @@ impl KvCache {
             self.pool
                 .release(id, self.uncached_first.then_some(&mut front));
         }
+        table.room = 0;
         table.registered = 0;
     }
 
