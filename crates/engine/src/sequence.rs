@@ -2,8 +2,10 @@
 
 use foretoken_workload::{BlockHash, BlockHasher, FinishReason, Request, RequestId};
 
+use crate::config::Scheduling;
 use crate::connector::KvTransfer;
 use crate::kv::{BlockTable, KvCache};
+use crate::plan::Planned;
 
 /// Place of a sequence in the scheduler's store; reused after its end.
 pub(crate) type Slot = u32;
@@ -33,6 +35,8 @@ pub(crate) struct Sequence {
     pub(crate) outputs: u32,
     /// The output token that it ends with, counted from 1.
     last_output: u32,
+    /// Tokens of its prompt and of the longest output that it was asked for.
+    longest: u32,
     /// Tokens whose KV exists or is being computed by a planned step.
     pub(crate) computed: u32,
     /// Output tokens that steps in flight will deliver.
@@ -63,6 +67,7 @@ impl Sequence {
             prompt,
             outputs: 0,
             last_output: request.output_tokens().min(room),
+            longest: prompt.saturating_add(request.max_tokens),
             computed: 0,
             placeholders: 0,
             discarded: 0,
@@ -86,11 +91,19 @@ impl Sequence {
         self.known() + self.placeholders
     }
 
+    /// Tokens that a step could compute now.
+    pub(crate) fn due(&self, max_model_len: u32) -> u32 {
+        if self.ends_in_flight() {
+            return 0;
+        }
+        // The last position of max_model_len is never computed.
+        let room = (max_model_len - 1).saturating_sub(self.computed);
+        room.min(self.expected() - self.computed)
+    }
+
     /// Whether the steps in flight are certain to reach `max_tokens`.
-    pub(crate) fn ends_in_flight(&self) -> bool {
-        self.placeholders > 0
-            && self.computed + 2 - self.placeholders
-                >= self.prompt.saturating_add(self.origin.request.max_tokens)
+    fn ends_in_flight(&self) -> bool {
+        self.placeholders > 0 && self.computed + 2 - self.placeholders >= self.longest
     }
 
     /// Whether it ends with the output token just appended, and how.
@@ -106,12 +119,38 @@ impl Sequence {
         })
     }
 
+    /// Takes blocks for `tokens` more tokens, and makes the full ones findable.
+    pub(crate) fn grow(&mut self, kv: &mut KvCache, tokens: u32, max_model_len: u32) -> bool {
+        let end = self.computed + tokens;
+        let grown = kv.allocate(&mut self.table, &[], end.min(max_model_len));
+        if grown {
+            self.register(kv, end);
+        }
+        grown
+    }
+
+    /// Goes on by `tokens` tokens: its part of a step.
+    pub(crate) fn advance(&mut self, slot: Slot, tokens: u32, scheduling: Scheduling) -> Planned {
+        let computed_before = self.computed;
+        self.computed += tokens;
+        let samples = self.computed == self.expected();
+        self.placeholders += u32::from(samples && scheduling == Scheduling::Asynchronous);
+        Planned {
+            request: self.id,
+            tokens,
+            computed_before,
+            samples,
+            slot,
+        }
+    }
+
     /// Keys of the full blocks among its first `tokens` known tokens.
     pub(crate) fn chain(&mut self, tokens: u32, block_size: u32) -> &[BlockHash] {
         self.origin.chain(tokens, block_size)
     }
 
     /// Makes full blocks below `tokens` findable; only known tokens have keys.
+    #[inline]
     pub(crate) fn register(&mut self, kv: &mut KvCache, tokens: u32) {
         let tokens = tokens.min(self.known());
         if kv.has_unregistered(&self.table, tokens) {

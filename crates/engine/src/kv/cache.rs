@@ -1,10 +1,9 @@
 //! [`KvCache`]: allocation, registration, look-up and release of KV blocks.
 
 use foretoken_workload::BlockHash;
-use hashbrown::HashMap;
-use rustc_hash::FxBuildHasher;
 
 use super::events::KvEvent;
+use super::index::PrefixIndex;
 use super::pool::{BlockId, BlockPool};
 
 /// The blocks that one sequence holds, in the order of its tokens.
@@ -29,15 +28,11 @@ impl BlockTable {
     }
 }
 
-/// Several blocks may carry one key (a recomputed block is registered a second time); the one
-/// registered first and still existing is found. Nearly always there is one.
-type Holders = smallvec::SmallVec<[BlockId; 1]>;
-
 /// KV memory of an engine with one full-attention group.
 #[derive(Debug, Clone)]
 pub struct KvCache {
     pool: BlockPool,
-    index: HashMap<BlockHash, Holders, FxBuildHasher>,
+    index: PrefixIndex,
     total: u32,
     block_size: u32,
     caching: bool,
@@ -50,10 +45,9 @@ impl KvCache {
     /// A pool of `total` blocks, the null block included. `caching` keeps released blocks findable;
     /// `uncached_first` reuses blocks without a key before all others.
     pub fn new(total: u32, block_size: u32, caching: bool, uncached_first: bool) -> Self {
-        let index = HashMap::with_hasher(FxBuildHasher);
         Self {
             pool: BlockPool::new(total),
-            index,
+            index: PrefixIndex::new(total),
             total,
             block_size,
             caching,
@@ -110,14 +104,14 @@ impl KvCache {
     /// effects on the cache.
     pub fn lookup(&self, chain: &[BlockHash], hits: &mut Vec<BlockId>) {
         hits.clear();
-        hits.extend(chain.iter().map_while(|key| self.index.get(key)?.first()));
+        hits.extend(chain.iter().map_while(|&key| self.index.get(key)));
     }
 
     /// How many blocks at the start of `chain` are cached.
     pub fn matching(&self, chain: &[BlockHash]) -> u32 {
         let count = chain
             .iter()
-            .take_while(|&key| self.index.contains_key(key))
+            .take_while(|&&key| self.index.get(key).is_some())
             .count();
         u32::try_from(count).expect("a pool has fewer than 2^32 blocks")
     }
@@ -183,7 +177,7 @@ impl KvCache {
         let fresh = table.blocks.iter().zip(chain).take(full).skip(registered);
         for (&id, &key) in fresh {
             self.pool.set_key(id, key);
-            self.index.entry(key).or_default().push(id);
+            self.index.insert(key, id);
             if let Some(events) = &mut self.events {
                 events.push(KvEvent::Stored { hash: key });
             }
@@ -217,15 +211,7 @@ impl KvCache {
     }
 
     fn forget(&mut self, key: BlockHash, id: BlockId) {
-        let holders = self
-            .index
-            .get_mut(&key)
-            .expect("a block's key is in the index");
-        let place = holders.iter().position(|&holder| holder == id);
-        holders.remove(place.expect("a block with a key is among its holders"));
-        if holders.is_empty() {
-            self.index.remove(&key);
-        }
+        self.index.remove(key, id);
         if let Some(events) = &mut self.events {
             events.push(KvEvent::Removed { hash: key });
         }
@@ -362,7 +348,7 @@ mod tests {
         let mut second = BlockTable::default();
         assert!(cache.allocate(&mut second, &hits, 8));
         cache.register(&mut second, &chain(&[1, 3]), 8);
-        assert_eq!(cache.index[&BlockHash::root(1)].len(), 1);
+        assert_eq!(found(&cache, &[1, 3]), second.blocks);
         cache.release(&mut second);
         assert!(cache.allocate(&mut second, &[], 8));
         cache.register(&mut second, &chain(&[4, 5]), 8);

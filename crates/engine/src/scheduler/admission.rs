@@ -160,6 +160,7 @@ impl Scheduler {
         let resumed = sequence.status == Status::Preempted;
         sequence.status = Status::Running;
         sequence.computed = computed;
+        plan.push(sequence.advance(slot, tokens, self.config.scheduling));
         plan.admitted.push(Admission {
             request,
             cached_tokens: computed,
@@ -168,7 +169,6 @@ impl Scheduler {
         self.parked.retain(|&other| other != slot);
         self.waiting.remove(slot);
         self.running.push(slot);
-        self.plan(plan, slot, tokens);
         *budget -= tokens;
         Scan::Admitted
     }

@@ -17,7 +17,7 @@ use crate::config::{EngineError, SchedulerConfig, Scheduling};
 use crate::connector::{AtEnd, KvLoad, KvTransfer};
 use crate::engine::Policies;
 use crate::kv::{BlockId, BlockTable, KvCache, KvEvent};
-use crate::plan::{Planned, StepPlan};
+use crate::plan::StepPlan;
 use crate::preemption::{PreemptionPolicy, RunningView};
 use crate::queue::WaitingQueue;
 use crate::sequence::{Sequence, Slot, Status};
@@ -213,53 +213,61 @@ impl Scheduler {
         threshold: u32,
         now: SimTime,
     ) {
+        let limit = self.config.max_model_len;
         let mut index = 0;
         while index < self.running.len() && *budget > 0 {
             let slot = self.running[index];
-            let sequence = self.sequence(slot);
-            let gap = sequence.expected() - sequence.computed;
-            // The last position of max_model_len is never computed.
-            let room = (self.config.max_model_len - 1).saturating_sub(sequence.computed);
-            let tokens = gap.min(threshold).min(*budget).min(room);
-            if tokens == 0 || sequence.ends_in_flight() {
+            let sequence = self.sequences[slot as usize].as_mut().expect(PLANNED_EXIST);
+            let tokens = sequence.due(limit).min(threshold).min(*budget);
+            if tokens == 0 {
                 index += 1;
-                continue;
-            }
-            // Where the sequence stands now: victims before it move it forward.
-            let mut needy = index;
-            let mut preempted_itself = false;
-            while !preempted_itself && !self.allocate(slot, tokens) {
-                let victim = self.choose_victim(needy, plan);
-                preempted_itself = victim == needy;
-                let was_planned = self.preempt(victim, plan, budget, now);
-                if victim < needy {
-                    needy -= 1;
-                    // A victim that was passed over in this step does not move the turn back in
-                    // 0.15.1, so that the sequence behind the needy one loses its own.
-                    let moves = was_planned || self.config.semantics.victims_keep_turns;
-                    index -= usize::from(moves);
-                }
-            }
-            if !preempted_itself {
-                self.plan(plan, slot, tokens);
+            } else if sequence.grow(&mut self.kv, tokens, limit) {
+                plan.push(sequence.advance(slot, tokens, self.config.scheduling));
                 *budget -= tokens;
                 index += 1;
-            } else if !self.config.semantics.continue_after_self_preemption {
-                return;
+            } else {
+                match self.plan_by_preemption(index, tokens, plan, budget, now) {
+                    Some(next) => index = next,
+                    None => return,
+                }
             }
         }
     }
 
-    /// Takes blocks for `tokens` more tokens, and makes the full ones findable.
-    fn allocate(&mut self, slot: Slot, tokens: u32) -> bool {
-        let sequence = self.sequences[slot as usize].as_mut().expect(PLANNED_EXIST);
-        let end = sequence.computed + tokens;
-        let limit = self.config.max_model_len;
-        let allocated = self.kv.allocate(&mut sequence.table, &[], end.min(limit));
-        if allocated {
-            sequence.register(&mut self.kv, end);
+    /// Plans `running[index]`, for which no blocks are free, with those of others. Whose turn it is
+    /// then; nobody's, if it had to give up its own.
+    fn plan_by_preemption(
+        &mut self,
+        mut index: usize,
+        tokens: u32,
+        plan: &mut StepPlan,
+        budget: &mut u32,
+        now: SimTime,
+    ) -> Option<usize> {
+        let (slot, limit) = (self.running[index], self.config.max_model_len);
+        // Where the sequence stands now: victims before it move it forward.
+        let mut needy = index;
+        loop {
+            let victim = self.choose_victim(needy, plan);
+            let was_planned = self.preempt(victim, plan, budget, now);
+            if victim == needy {
+                let goes_on = self.config.semantics.continue_after_self_preemption;
+                return goes_on.then_some(index);
+            }
+            if victim < needy {
+                needy -= 1;
+                // A victim that was passed over in this step does not move the turn back in 0.15.1, so
+                // that the sequence behind the needy one loses its own.
+                let moves = was_planned || self.config.semantics.victims_keep_turns;
+                index -= usize::from(moves);
+            }
+            let sequence = self.sequences[slot as usize].as_mut().expect(PLANNED_EXIST);
+            if sequence.grow(&mut self.kv, tokens, limit) {
+                plan.push(sequence.advance(slot, tokens, self.config.scheduling));
+                *budget -= tokens;
+                return Some(index + 1);
+            }
         }
-        allocated
     }
 
     /// Index of the running sequence whose blocks are taken while `plan` is being formed.
@@ -318,23 +326,6 @@ impl Scheduler {
         self.waiting.push_preempted(key, id, slot);
         plan.preempted.push(id);
         planned.is_some()
-    }
-
-    /// Gives a sequence its part of the step.
-    fn plan(&mut self, plan: &mut StepPlan, slot: Slot, tokens: u32) {
-        let asynchronous = self.config.scheduling == Scheduling::Asynchronous;
-        let sequence = self.sequences[slot as usize].as_mut().expect(PLANNED_EXIST);
-        let computed_before = sequence.computed;
-        sequence.computed += tokens;
-        let samples = sequence.computed == sequence.expected();
-        sequence.placeholders += u32::from(samples && asynchronous);
-        plan.push(Planned {
-            request: sequence.id,
-            tokens,
-            computed_before,
-            samples,
-            slot,
-        });
     }
 
     /// Applies the output of a step, in the order of its plan: appends the sampled tokens, ends
