@@ -115,7 +115,7 @@ pub(crate) struct World<S> {
     horizon: SimTime,
     /// Buffers.
     said: Vec<GatewayEvent>,
-    reported: Vec<EngineEvent>,
+    reported: Vec<EngineEvent<'static>>,
     sink: S,
     failure: Option<Error>,
 }

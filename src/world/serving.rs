@@ -122,9 +122,9 @@ impl<S: MetricSink> World<S> {
         // An engine whose requests wait for blocks from elsewhere looks for them each millisecond.
         instance.fruitless += u64::from(self.links.component.is_idle());
         let mut reported = core::mem::take(&mut self.reported);
-        instance
-            .engine
-            .advance(cx.now(), &mut |event| reported.push(event));
+        instance.engine.advance(cx.now(), &mut |event| {
+            event.one_by_one(|event| reported.push(event))
+        });
         let mut published = Vec::new();
         for event in reported.drain(..) {
             match event {

@@ -64,7 +64,7 @@
 //!             assert_eq!((load.tokens, load.blocks), (100, 7));
 //!             read = Some(at + SimDuration::from_millis(3));
 //!         }
-//!         EngineEvent::Request(it) if matches!(it.what, Lifecycle::Tokens { .. }) => tokens.push(it.at),
+//!         EngineEvent::FirstTokens(run) | EngineEvent::Tokens(run) => tokens.extend(run.arrivals()),
 //!         _ => {}
 //!     });
 //! }

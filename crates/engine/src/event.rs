@@ -2,18 +2,25 @@
 
 use foretoken_des_kernel::SimTime;
 use foretoken_latency_model::StepShape;
-use foretoken_workload::Occurrence;
+use foretoken_workload::{Occurrence, TokenRun};
 
 use crate::connector::KvLoad;
 use crate::kv::KvEvent;
 
 /// Something that an engine reports while it is advanced.
+///
+/// The output of a step is told as a whole: [`Step`](Self::Step), then the tokens, then the ends of
+/// those that got their last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum EngineEvent {
-    /// Something happened to a request. Tokens and ends carry the time at which the client sees
+pub enum EngineEvent<'a> {
+    /// Something happened to a request, but for tokens. Ends carry the time at which the client sees
     /// them, which may lie after the engine's clock.
     Request(Occurrence),
+    /// These requests got the first token of their output. The times are the client's, as for ends.
+    FirstTokens(TokenRun<'a>),
+    /// These requests, which had got tokens before, got further ones.
+    Tokens(TokenRun<'a>),
     /// A step ended, and its output is applied now.
     Step(StepReport),
     /// The workers are told to read KV from outside. Unless it is a mere
@@ -37,6 +44,24 @@ pub enum EngineEvent {
         /// What changed.
         event: KvEvent,
     },
+}
+
+impl EngineEvent<'_> {
+    /// Calls `visit` with the event, and in place of a run of tokens with the
+    /// [`Request`](Self::Request) of each of them: for those who keep events, or ask about single
+    /// tokens.
+    pub fn one_by_one(self, visit: impl FnMut(EngineEvent<'static>)) {
+        let single = match self {
+            Self::FirstTokens(run) | Self::Tokens(run) => {
+                return run.occurrences().map(EngineEvent::Request).for_each(visit);
+            }
+            Self::Request(occurrence) => EngineEvent::Request(occurrence),
+            Self::Step(step) => EngineEvent::Step(step),
+            Self::KvLoad { at, load } => EngineEvent::KvLoad { at, load },
+            Self::Kv { at, event } => EngineEvent::Kv { at, event },
+        };
+        core::iter::once(single).for_each(visit);
+    }
 }
 
 /// A step that ended.

@@ -13,7 +13,7 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use foretoken_des_kernel::SimTime;
+//! use foretoken_des_kernel::{SimDuration, SimTime};
 //! use foretoken_engine::{Engine, EngineConfig, EngineEvent, Policies};
 //! use foretoken_latency_model::{Fine, LatencyModel, StepShape};
 //! use foretoken_workload::{ContentId, Prompt, Request, RequestId, Segment};
@@ -31,16 +31,16 @@
 //! let mut engine = Engine::new(config, Arc::new(TenMillis), Policies::fcfs())?;
 //! let prompt = Prompt::new([Segment::new(ContentId::new(0), 100)])?;
 //! engine.submit(SimTime::ZERO, Request::new(RequestId::new(0), SimTime::ZERO, prompt, 3));
-//! let mut tokens = Vec::new();
+//! let (mut first, mut last) = (None, None);
 //! while let Some(now) = engine.next_wake() {
-//!     engine.advance(now, &mut |event| {
-//!         if let EngineEvent::Request(occurrence) = event {
-//!             tokens.push(occurrence);
-//!         }
+//!     engine.advance(now, &mut |event| match event {
+//!         EngineEvent::FirstTokens(run) => first = run.last(),
+//!         EngineEvent::Tokens(run) => last = run.last(),
+//!         _ => {}
 //!     });
 //! }
-//! // Scheduled, three tokens, finished.
-//! assert_eq!(tokens.len(), 5);
+//! let millis = |n| Some(SimTime::ZERO + SimDuration::from_millis(n));
+//! assert_eq!((first, last), (millis(10), millis(30)));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

@@ -45,6 +45,8 @@ pub struct StepPlan {
     pub preempted: Vec<RequestId>,
     /// What the workers are to read from outside, from now on and beside the steps.
     pub loads: Vec<KvLoad>,
+    /// The sums over `entries`, kept while they come and go.
+    shape: StepShape,
 }
 
 impl StepPlan {
@@ -55,17 +57,37 @@ impl StepPlan {
 
     /// Tokens of the step.
     pub fn tokens(&self) -> u32 {
-        self.entries.iter().map(|entry| entry.tokens).sum()
+        u32::try_from(self.shape.tokens()).expect("a step's tokens are counted by 32 bits")
     }
 
     /// The shape of the step, unpadded.
     pub fn shape(&self) -> StepShape {
-        let mut shape = StepShape::default();
-        for entry in &self.entries {
-            shape.add(entry.tokens, entry.computed_before, entry.samples);
-        }
+        let mut shape = self.shape;
         shape.settle(0);
         shape
+    }
+
+    /// Sequences that sample an output token.
+    pub fn sampled(&self) -> u32 {
+        self.shape.sampled
+    }
+
+    pub(crate) fn push(&mut self, entry: Planned) {
+        self.shape
+            .add(entry.tokens, entry.computed_before, entry.samples);
+        self.entries.push(entry);
+    }
+
+    /// Takes a sequence out again, if it is in.
+    pub(crate) fn withdraw(&mut self, slot: Slot) -> Option<Planned> {
+        let place = self.entries.iter().position(|entry| entry.slot == slot)?;
+        let withdrawn = self.entries.remove(place);
+        self.shape = StepShape::default();
+        for entry in &self.entries {
+            self.shape
+                .add(entry.tokens, entry.computed_before, entry.samples);
+        }
+        Some(withdrawn)
     }
 
     /// Forgets everything but the memory.
@@ -74,5 +96,6 @@ impl StepPlan {
         self.admitted.clear();
         self.preempted.clear();
         self.loads.clear();
+        self.shape = StepShape::default();
     }
 }

@@ -40,6 +40,10 @@ impl WaitingQueue {
         self.places.len()
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
     /// Enters a new request.
     pub(crate) fn push(&mut self, key: OrderKey, id: RequestId, slot: Slot) {
         let place = match self.order.requeue() {

@@ -1,9 +1,11 @@
 //! A request inside the engine: how far its tokens are known, computed and cached.
 
-use foretoken_workload::{BlockHash, BlockHasher, FinishReason, Request};
+use foretoken_workload::{BlockHash, BlockHasher, FinishReason, Request, RequestId};
 
+use crate::config::Scheduling;
 use crate::connector::KvTransfer;
-use crate::kv::BlockTable;
+use crate::kv::{BlockTable, KvCache};
+use crate::plan::Planned;
 
 /// Place of a sequence in the scheduler's store; reused after its end.
 pub(crate) type Slot = u32;
@@ -21,13 +23,20 @@ pub(crate) enum Status {
 
 /// "Prefill" and "decode" are not states. A sequence has a gap between what is known and what is
 /// computed; a step closes part of it. A decode is the case of a gap of one token.
+///
+/// What every step looks at is here, and what joining and leaving need besides is behind a pointer, so
+/// that the steps of a large batch stay within the processor's nearest cache.
 #[derive(Debug)]
 pub(crate) struct Sequence {
-    pub(crate) request: Request,
-    pub(crate) transfer: KvTransfer,
+    pub(crate) id: RequestId,
     pub(crate) status: Status,
+    prompt: u32,
     /// Output tokens that the scheduler knows.
     pub(crate) outputs: u32,
+    /// The output token that it ends with, counted from 1.
+    last_output: u32,
+    /// Tokens of its prompt and of the longest output that it was asked for.
+    longest: u32,
     /// Tokens whose KV exists or is being computed by a planned step.
     pub(crate) computed: u32,
     /// Output tokens that steps in flight will deliver.
@@ -35,33 +44,46 @@ pub(crate) struct Sequence {
     /// Output tokens of steps in flight that a reset of the prefix cache threw away.
     pub(crate) discarded: u32,
     pub(crate) table: BlockTable,
+    pub(crate) origin: Box<Origin>,
+}
+
+/// What a sequence came with, and what it gathers outside the steps.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    pub(crate) request: Request,
+    pub(crate) transfer: KvTransfer,
+    pub(crate) preemptions: u32,
     /// Keys of the full blocks of known tokens, computed when they are needed.
     chain: Vec<BlockHash>,
-    pub(crate) preemptions: u32,
-    /// Tokens planned for it in the step being formed.
-    pub(crate) planned: u32,
 }
 
 impl Sequence {
-    pub(crate) fn new(request: Request, transfer: KvTransfer) -> Self {
+    pub(crate) fn new(request: Request, transfer: KvTransfer, max_model_len: u32) -> Self {
+        let prompt = request.prompt.tokens();
+        let room = max_model_len.saturating_sub(prompt).max(1);
         Self {
-            request,
-            transfer,
+            id: request.id,
             status: Status::Waiting,
+            prompt,
             outputs: 0,
+            last_output: request.output_tokens().min(room),
+            longest: prompt.saturating_add(request.max_tokens),
             computed: 0,
             placeholders: 0,
             discarded: 0,
             table: BlockTable::default(),
-            chain: Vec::new(),
-            preemptions: 0,
-            planned: 0,
+            origin: Box::new(Origin {
+                request,
+                transfer,
+                preemptions: 0,
+                chain: Vec::new(),
+            }),
         }
     }
 
     /// Prompt and output tokens that the scheduler knows.
     pub(crate) fn known(&self) -> u32 {
-        self.request.prompt.tokens() + self.outputs
+        self.prompt + self.outputs
     }
 
     /// Known tokens and those that steps in flight will deliver.
@@ -69,38 +91,82 @@ impl Sequence {
         self.known() + self.placeholders
     }
 
+    /// Tokens that a step could compute now.
+    pub(crate) fn due(&self, max_model_len: u32) -> u32 {
+        if self.ends_in_flight() {
+            return 0;
+        }
+        // The last position of max_model_len is never computed.
+        let room = (max_model_len - 1).saturating_sub(self.computed);
+        room.min(self.expected() - self.computed)
+    }
+
     /// Whether the steps in flight are certain to reach `max_tokens`.
-    pub(crate) fn ends_in_flight(&self) -> bool {
-        self.placeholders > 0
-            && self.computed + 2 - self.placeholders
-                >= self
-                    .request
-                    .prompt
-                    .tokens()
-                    .saturating_add(self.request.max_tokens)
+    fn ends_in_flight(&self) -> bool {
+        self.placeholders > 0 && self.computed + 2 - self.placeholders >= self.longest
     }
 
     /// Whether it ends with the output token just appended, and how.
-    pub(crate) fn end(&self, max_model_len: u32) -> Option<FinishReason> {
-        if self.request.stop_after() == Some(self.outputs) {
-            Some(FinishReason::Stop)
-        } else if self.known() >= max_model_len || self.outputs >= self.request.max_tokens {
-            Some(FinishReason::Length)
+    pub(crate) fn end(&self) -> Option<FinishReason> {
+        if self.outputs < self.last_output {
+            return None;
+        }
+        let stops = self.origin.request.stop_after() == Some(self.outputs);
+        Some(if stops {
+            FinishReason::Stop
         } else {
-            None
+            FinishReason::Length
+        })
+    }
+
+    /// Takes blocks for `tokens` more tokens, and makes the full ones findable.
+    pub(crate) fn grow(&mut self, kv: &mut KvCache, tokens: u32, max_model_len: u32) -> bool {
+        let end = self.computed + tokens;
+        let grown = kv.allocate(&mut self.table, &[], end.min(max_model_len));
+        if grown {
+            self.register(kv, end);
+        }
+        grown
+    }
+
+    /// Goes on by `tokens` tokens: its part of a step.
+    pub(crate) fn advance(&mut self, slot: Slot, tokens: u32, scheduling: Scheduling) -> Planned {
+        let computed_before = self.computed;
+        self.computed += tokens;
+        let samples = self.computed == self.expected();
+        self.placeholders += u32::from(samples && scheduling == Scheduling::Asynchronous);
+        Planned {
+            request: self.id,
+            tokens,
+            computed_before,
+            samples,
+            slot,
         }
     }
 
     /// Keys of the full blocks among its first `tokens` known tokens.
     pub(crate) fn chain(&mut self, tokens: u32, block_size: u32) -> &[BlockHash] {
+        self.origin.chain(tokens, block_size)
+    }
+
+    /// Makes full blocks below `tokens` findable; only known tokens have keys.
+    #[inline]
+    pub(crate) fn register(&mut self, kv: &mut KvCache, tokens: u32) {
+        let tokens = tokens.min(self.known());
+        if kv.has_unregistered(&self.table, tokens) {
+            let chain = self.origin.chain(tokens, kv.block_size());
+            kv.register(&mut self.table, chain, tokens);
+        }
+    }
+}
+
+impl Origin {
+    fn chain(&mut self, tokens: u32, block_size: u32) -> &[BlockHash] {
         let blocks = (tokens / block_size) as usize;
         if self.chain.len() < blocks {
             // A salted chain starts from the hash of a hash, so that no salt equals "no salt".
-            let root = BlockHash::root(
-                self.request
-                    .cache_salt
-                    .map_or(0, |salt| BlockHash::root(salt).get()),
-            );
+            let salt = self.request.cache_salt;
+            let root = BlockHash::root(salt.map_or(0, |salt| BlockHash::root(salt).get()));
             let hasher = BlockHasher::new(
                 &self.request.prompt,
                 self.request.output_content,

@@ -83,6 +83,7 @@ impl StepShape {
 
     /// Adds a sequence with `new` tokens behind `past` computed ones; `samples` if it reaches the
     /// end of its known tokens. Call [`settle`](Self::settle) when the batch is complete.
+    #[inline]
     pub fn add(&mut self, new: u32, past: u32, samples: bool) {
         let (new, past) = (u64::from(new), u64::from(past));
         if new == 1 {

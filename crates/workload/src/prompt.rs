@@ -80,6 +80,12 @@ impl Segment {
             len,
         }
     }
+
+    /// A hash that goes on with these tokens.
+    const fn absorbed(self, hash: u64) -> u64 {
+        let place = (self.offset as u64) << 32 | self.len as u64;
+        mix(mix(hash ^ self.content.get()) ^ place)
+    }
 }
 
 /// A prompt that cannot exist.
@@ -245,12 +251,11 @@ impl<'a> BlockHasher<'a> {
 
     /// Hash of the tokens in `range`, which does not begin before `cursor`.
     fn hash(&self, cursor: &mut Cursor, previous: BlockHash, range: Range<u32>) -> BlockHash {
+        if let Some(piece) = self.single(cursor, &range) {
+            return BlockHash(mix(piece.absorbed(previous.0)));
+        }
         let mut hash = previous.0;
         let mut open: Option<Segment> = None;
-        let close = |piece: Segment, hash: u64| {
-            let place = u64::from(piece.offset) << 32 | u64::from(piece.len);
-            mix(mix(hash ^ piece.content.get()) ^ place)
-        };
         // Pieces that continue each other are hashed as one: how a text was cut must not matter.
         self.pieces(cursor, range, |piece| match &mut open {
             Some(last)
@@ -260,14 +265,30 @@ impl<'a> BlockHasher<'a> {
             }
             other => {
                 if let Some(last) = other.replace(piece) {
-                    hash = close(last, hash);
+                    hash = last.absorbed(hash);
                 }
             }
         });
         if let Some(last) = open {
-            hash = close(last, hash);
+            hash = last.absorbed(hash);
         }
         BlockHash(mix(hash))
+    }
+
+    /// The tokens in `range`, if they lie in the segment at `cursor` or all in the output: most do.
+    fn single(&self, cursor: &Cursor, range: &Range<u32>) -> Option<Segment> {
+        let (text, start) = if range.start >= self.prompt_tokens {
+            (Segment::new(self.output, u32::MAX), self.prompt_tokens)
+        } else {
+            (*self.segments.get(cursor.segment)?, cursor.start)
+        };
+        let from = range.start.checked_sub(start)?;
+        let len = range.end - range.start;
+        (range.end - start <= text.len).then_some(Segment {
+            content: text.content,
+            offset: text.offset + from,
+            len,
+        })
     }
 
     /// Calls `visit` for the pieces of segments inside `range`, in order, and leaves `cursor` at the

@@ -14,6 +14,7 @@
 //! into batch `i+1`. All of this happens on a clock with fractional nanoseconds; what leaves the
 //! engine is rounded down to whole ones.
 
+mod output;
 mod transfer;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -32,6 +33,7 @@ use crate::event::{EngineEvent, EngineStats, StepReport};
 use crate::plan::StepPlan;
 use crate::preemption::{LastAdmitted, LeastUrgent, PreemptionPolicy};
 use crate::scheduler::Scheduler;
+use output::StepOutput;
 use transfer::TransferEnd;
 
 /// The choices that an engine leaves to policies.
@@ -102,6 +104,8 @@ pub struct Engine {
     /// Transfers that have ended and that the core does not know of, by the time of their end.
     ended: VecDeque<(SimTime, TransferEnd)>,
     in_flight: VecDeque<Batch>,
+    /// What the step that is being applied gave: only the memory lasts.
+    output: StepOutput,
     /// Whether the batch planned last computes anything.
     executed: bool,
     /// Whether only an input can make the next plan differ from the last one, which was empty.
@@ -140,6 +144,7 @@ impl Engine {
             rejected: VecDeque::new(),
             ended: VecDeque::new(),
             in_flight: VecDeque::new(),
+            output: StepOutput::default(),
             executed: false,
             stalled: false,
             phase: Phase::Idle,
@@ -204,7 +209,7 @@ impl Engine {
     }
 
     /// Does what is due at `now`, reporting as it goes.
-    pub fn advance(&mut self, now: SimTime, report: &mut dyn FnMut(EngineEvent)) {
+    pub fn advance(&mut self, now: SimTime, report: &mut dyn FnMut(EngineEvent<'_>)) {
         for occurrence in self.rejected.drain(..) {
             report(EngineEvent::Request(occurrence));
         }
@@ -216,7 +221,7 @@ impl Engine {
     }
 
     /// Does what is due now: one wake of the core.
-    fn step(&mut self, report: &mut dyn FnMut(EngineEvent)) {
+    fn step(&mut self, report: &mut dyn FnMut(EngineEvent<'_>)) {
         if self.phase == Phase::Idle {
             self.wake = self
                 .wake
@@ -307,7 +312,7 @@ impl Engine {
         (needed > available).then_some(RejectReason::ExceedsKvPool { needed, available })
     }
 
-    fn drain_inputs(&mut self, report: &mut dyn FnMut(EngineEvent)) {
+    fn drain_inputs(&mut self, report: &mut dyn FnMut(EngineEvent<'_>)) {
         while let Some(entry) = self.inbox.first_entry() {
             if entry.key().0 > self.now {
                 break;
@@ -318,7 +323,10 @@ impl Engine {
         self.apply_aborts(report);
     }
 
-    fn apply_aborts(&mut self, report: &mut dyn FnMut(EngineEvent)) {
+    fn apply_aborts(&mut self, report: &mut dyn FnMut(EngineEvent<'_>)) {
+        if self.aborts.is_empty() {
+            return;
+        }
         for id in core::mem::take(&mut self.aborts) {
             let known = self.scheduler.abort(id) || self.abort_in_front_end(id);
             if known {
@@ -349,7 +357,7 @@ impl Engine {
     }
 
     /// One iteration of the core loop from its planning on; sets when and how it goes on.
-    fn iterate(&mut self, report: &mut dyn FnMut(EngineEvent)) {
+    fn iterate(&mut self, report: &mut dyn FnMut(EngineEvent<'_>)) {
         let plan = self.scheduler.schedule(self.now);
         for admission in &plan.admitted {
             let cached_tokens = admission.cached_tokens;
@@ -420,7 +428,7 @@ impl Engine {
         self.wake = free.max(oldest.end) + Fine::from(update);
     }
 
-    fn apply_oldest(&mut self, report: &mut dyn FnMut(EngineEvent)) {
+    fn apply_oldest(&mut self, report: &mut dyn FnMut(EngineEvent<'_>)) {
         let Batch { plan, end, step } = self
             .in_flight
             .pop_front()
@@ -434,8 +442,8 @@ impl Engine {
     }
 
     /// Applies the output of a step, and sends it to the clients.
-    fn deliver(&mut self, plan: StepPlan, report: &mut dyn FnMut(EngineEvent)) {
-        let sampled = plan.entries.iter().filter(|entry| entry.samples).count() as u64;
+    fn deliver(&mut self, plan: StepPlan, report: &mut dyn FnMut(EngineEvent<'_>)) {
+        let sampled = u64::from(plan.sampled());
         if sampled == 0 {
             self.scheduler.apply(plan, |_| {});
             return;
@@ -446,22 +454,10 @@ impl Engine {
             self.wake.max(self.output_free) + Fine::from(host.deliver_per_sequence * sampled);
         let at = floor(self.output_free + Fine::from(host.deliver));
         self.delivered = at;
-        self.scheduler.apply(plan, |output| {
-            let tokens = Lifecycle::Tokens { count: 1 };
-            report(EngineEvent::Request(Occurrence::new(
-                at,
-                output.request,
-                tokens,
-            )));
-            if let Some(reason) = output.finish {
-                let finished = Lifecycle::Finished { reason };
-                report(EngineEvent::Request(Occurrence::new(
-                    at,
-                    output.request,
-                    finished,
-                )));
-            }
-        });
+        let output = &mut self.output;
+        output.clear();
+        self.scheduler.apply(plan, |token| output.push(token));
+        output.report(at, report);
     }
 }
 

@@ -75,7 +75,7 @@ impl Engine {
         }
     }
 
-    pub(super) fn publish_kv_events(&mut self, report: &mut dyn FnMut(EngineEvent)) {
+    pub(super) fn publish_kv_events(&mut self, report: &mut dyn FnMut(EngineEvent<'_>)) {
         let at = floor(self.wake);
         for event in self.scheduler.drain_kv_events() {
             report(EngineEvent::Kv { at, event });

@@ -1,18 +1,19 @@
 //! [`KvCache`]: allocation, registration, look-up and release of KV blocks.
 
 use foretoken_workload::BlockHash;
-use hashbrown::HashMap;
-use rustc_hash::FxBuildHasher;
 
 use super::events::KvEvent;
+use super::index::PrefixIndex;
 use super::pool::{BlockId, BlockPool};
 
 /// The blocks that one sequence holds, in the order of its tokens.
 #[derive(Debug, Clone, Default)]
 pub struct BlockTable {
     blocks: Vec<BlockId>,
-    /// How many of them, from the first, have had their key registered.
-    registered: usize,
+    /// Tokens that they have room for.
+    room: u32,
+    /// Tokens of those blocks, from the first, that have had their key registered.
+    registered: u32,
 }
 
 impl BlockTable {
@@ -27,15 +28,11 @@ impl BlockTable {
     }
 }
 
-/// Several blocks may carry one key (a recomputed block is registered a second time); the one
-/// registered first and still existing is found. Nearly always there is one.
-type Holders = smallvec::SmallVec<[BlockId; 1]>;
-
 /// KV memory of an engine with one full-attention group.
 #[derive(Debug, Clone)]
 pub struct KvCache {
     pool: BlockPool,
-    index: HashMap<BlockHash, Holders, FxBuildHasher>,
+    index: PrefixIndex,
     total: u32,
     block_size: u32,
     caching: bool,
@@ -48,10 +45,9 @@ impl KvCache {
     /// A pool of `total` blocks, the null block included. `caching` keeps released blocks findable;
     /// `uncached_first` reuses blocks without a key before all others.
     pub fn new(total: u32, block_size: u32, caching: bool, uncached_first: bool) -> Self {
-        let index = HashMap::with_hasher(FxBuildHasher);
         Self {
             pool: BlockPool::new(total),
-            index,
+            index: PrefixIndex::new(total),
             total,
             block_size,
             caching,
@@ -108,14 +104,14 @@ impl KvCache {
     /// effects on the cache.
     pub fn lookup(&self, chain: &[BlockHash], hits: &mut Vec<BlockId>) {
         hits.clear();
-        hits.extend(chain.iter().map_while(|key| self.index.get(key)?.first()));
+        hits.extend(chain.iter().map_while(|&key| self.index.get(key)));
     }
 
     /// How many blocks at the start of `chain` are cached.
     pub fn matching(&self, chain: &[BlockHash]) -> u32 {
         let count = chain
             .iter()
-            .take_while(|&key| self.index.contains_key(key))
+            .take_while(|&&key| self.index.get(key).is_some())
             .count();
         u32::try_from(count).expect("a pool has fewer than 2^32 blocks")
     }
@@ -131,7 +127,13 @@ impl KvCache {
     /// Shares `hits` into `table` and takes free blocks until it reaches `tokens` tokens; all or
     /// nothing.
     #[must_use]
+    #[inline]
     pub fn allocate(&mut self, table: &mut BlockTable, hits: &[BlockId], tokens: u32) -> bool {
+        // Nearly all steps of a decode end in the block in which they begin.
+        (tokens <= table.room && hits.is_empty()) || self.extend(table, hits, tokens)
+    }
+
+    fn extend(&mut self, table: &mut BlockTable, hits: &[BlockId], tokens: u32) -> bool {
         if self.wanted(table, hits, tokens) > self.free() {
             return false;
         }
@@ -139,7 +141,7 @@ impl KvCache {
             self.pool.share(hit);
             table.blocks.push(hit);
         }
-        table.registered += hits.len();
+        table.registered += self.tokens_in(hits.len());
         let need = tokens.div_ceil(self.block_size) as usize;
         while table.blocks.len() < need {
             let (id, evicted) = self.pool.take();
@@ -148,29 +150,39 @@ impl KvCache {
             }
             table.blocks.push(id);
         }
+        table.room = self.tokens_in(table.blocks.len());
         true
+    }
+
+    /// Tokens that fit into so many blocks.
+    fn tokens_in(&self, blocks: usize) -> u32 {
+        let blocks = u32::try_from(blocks).expect("a pool has fewer than 2^32 blocks");
+        blocks.saturating_mul(self.block_size)
+    }
+
+    /// Whether any block that is full with the first `tokens` tokens has still to be
+    /// [registered](Self::register).
+    #[inline]
+    pub fn has_unregistered(&self, table: &BlockTable, tokens: u32) -> bool {
+        self.caching && tokens >= table.registered.saturating_add(self.block_size)
     }
 
     /// Makes the full blocks among the first `tokens` tokens findable under their keys.
     pub fn register(&mut self, table: &mut BlockTable, chain: &[BlockHash], tokens: u32) {
-        if !self.caching {
+        if !self.has_unregistered(table, tokens) {
             return;
         }
         let full = (tokens / self.block_size) as usize;
-        let fresh = table
-            .blocks
-            .iter()
-            .zip(chain)
-            .take(full)
-            .skip(table.registered);
+        let registered = (table.registered / self.block_size) as usize;
+        let fresh = table.blocks.iter().zip(chain).take(full).skip(registered);
         for (&id, &key) in fresh {
             self.pool.set_key(id, key);
-            self.index.entry(key).or_default().push(id);
+            self.index.insert(key, id);
             if let Some(events) = &mut self.events {
                 events.push(KvEvent::Stored { hash: key });
             }
         }
-        table.registered = table.registered.max(full);
+        table.registered = self.tokens_in(full);
     }
 
     /// Releases all blocks of `table`, the last one first, so that the tail of a prefix is reused
@@ -181,6 +193,7 @@ impl KvCache {
             self.pool
                 .release(id, self.uncached_first.then_some(&mut front));
         }
+        table.room = 0;
         table.registered = 0;
     }
 
@@ -198,15 +211,7 @@ impl KvCache {
     }
 
     fn forget(&mut self, key: BlockHash, id: BlockId) {
-        let holders = self
-            .index
-            .get_mut(&key)
-            .expect("a block's key is in the index");
-        let place = holders.iter().position(|&holder| holder == id);
-        holders.remove(place.expect("a block with a key is among its holders"));
-        if holders.is_empty() {
-            self.index.remove(&key);
-        }
+        self.index.remove(key, id);
         if let Some(events) = &mut self.events {
             events.push(KvEvent::Removed { hash: key });
         }
@@ -343,7 +348,7 @@ mod tests {
         let mut second = BlockTable::default();
         assert!(cache.allocate(&mut second, &hits, 8));
         cache.register(&mut second, &chain(&[1, 3]), 8);
-        assert_eq!(cache.index[&BlockHash::root(1)].len(), 1);
+        assert_eq!(found(&cache, &[1, 3]), second.blocks);
         cache.release(&mut second);
         assert!(cache.allocate(&mut second, &[], 8));
         cache.register(&mut second, &chain(&[4, 5]), 8);

@@ -3,6 +3,7 @@
 
 mod cache;
 mod events;
+mod index;
 mod pool;
 
 pub use cache::{BlockTable, KvCache};

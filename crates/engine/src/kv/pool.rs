@@ -14,7 +14,12 @@ pub struct BlockId(u32);
 impl BlockId {
     const NULL: Self = Self(0);
 
-    fn index(self) -> usize {
+    #[cfg(test)]
+    pub(super) const fn new(id: u32) -> Self {
+        Self(id)
+    }
+
+    pub(super) fn index(self) -> usize {
         self.0 as usize
     }
 }

@@ -3,7 +3,7 @@
 use foretoken_des_kernel::SimTime;
 use foretoken_workload::{OrderKey, QueueSignals, Rekey};
 
-use super::{Scheduler, WAITING_EXIST, register};
+use super::{Scheduler, WAITING_EXIST};
 use crate::connector::{KvLoad, KvOffer};
 use crate::kv::BlockId;
 use crate::plan::{Admission, StepPlan};
@@ -27,6 +27,9 @@ impl Scheduler {
         threshold: u32,
         now: SimTime,
     ) {
+        if self.waiting.is_empty() {
+            return;
+        }
         if self.is_open(*budget) && self.waiting.order().rekey() == Rekey::EachStep {
             self.rekey_waiting(now);
         }
@@ -48,12 +51,16 @@ impl Scheduler {
         hits: &mut Vec<BlockId>,
     ) {
         if self.config.semantics.block_holders_first {
-            for slot in self.parked.clone() {
+            let mut passed = 0;
+            while let Some(&slot) = self.parked.get(passed) {
                 if !self.is_open(*budget) {
                     return;
                 }
-                if let Scan::Stopped = self.admit(slot, plan, budget, threshold, hits) {
-                    return;
+                match self.admit(slot, plan, budget, threshold, hits) {
+                    // It is parked no more.
+                    Scan::Admitted => {}
+                    Scan::Passed => passed += 1,
+                    Scan::Stopped => return,
                 }
             }
         }
@@ -98,7 +105,7 @@ impl Scheduler {
             }
             let cached = u32::try_from(hits.len()).expect("a pool has fewer than 2^32 blocks")
                 * self.config.block_size;
-            offer = sequence.transfer.offer;
+            offer = sequence.origin.transfer.offer;
             if offer == KvOffer::Later {
                 return Scan::Passed;
             }
@@ -133,8 +140,8 @@ impl Scheduler {
         {
             return Scan::Stopped;
         }
-        let request = sequence.request.id;
-        sequence.transfer.offer = KvOffer::Nothing;
+        let request = sequence.id;
+        sequence.origin.transfer.offer = KvOffer::Nothing;
         if parks {
             let shared = u32::try_from(hits.len()).expect("a pool has fewer than 2^32 blocks");
             plan.loads.push(KvLoad {
@@ -149,10 +156,11 @@ impl Scheduler {
         if offer.loads() {
             plan.loads.push(KvLoad::confirmation(request));
         }
-        register(&mut self.kv, sequence, end);
+        sequence.register(&mut self.kv, end);
         let resumed = sequence.status == Status::Preempted;
         sequence.status = Status::Running;
         sequence.computed = computed;
+        plan.push(sequence.advance(slot, tokens, self.config.scheduling));
         plan.admitted.push(Admission {
             request,
             cached_tokens: computed,
@@ -161,7 +169,6 @@ impl Scheduler {
         self.parked.retain(|&other| other != slot);
         self.waiting.remove(slot);
         self.running.push(slot);
-        self.plan(plan, slot, tokens);
         *budget -= tokens;
         Scan::Admitted
     }
@@ -171,7 +178,7 @@ impl Scheduler {
             Rekey::EachStep => self.cached_tokens(slot),
             Rekey::OnEnqueue => 0,
         };
-        let request = &self.sequence(slot).request;
+        let request = &self.sequence(slot).origin.request;
         self.waiting
             .order()
             .key(&request.view(), &QueueSignals::new(now, cached))

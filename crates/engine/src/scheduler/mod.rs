@@ -17,7 +17,7 @@ use crate::config::{EngineError, SchedulerConfig, Scheduling};
 use crate::connector::{AtEnd, KvLoad, KvTransfer};
 use crate::engine::Policies;
 use crate::kv::{BlockId, BlockTable, KvCache, KvEvent};
-use crate::plan::{Planned, StepPlan};
+use crate::plan::StepPlan;
 use crate::preemption::{PreemptionPolicy, RunningView};
 use crate::queue::WaitingQueue;
 use crate::sequence::{Sequence, Slot, Status};
@@ -28,6 +28,8 @@ use crate::sequence::{Sequence, Slot, Status};
 pub struct Output {
     /// The request.
     pub request: RequestId,
+    /// The token's place in the output, counted from 1.
+    pub number: u32,
     /// How it ended with this token, if it did.
     pub finish: Option<FinishReason>,
 }
@@ -100,16 +102,12 @@ impl Scheduler {
 
     /// Running requests, in the order of their admission.
     pub fn running(&self) -> impl Iterator<Item = RequestId> {
-        self.running
-            .iter()
-            .map(|&slot| self.sequence(slot).request.id)
+        self.running.iter().map(|&slot| self.sequence(slot).id)
     }
 
     /// Waiting requests, the next one first.
     pub fn waiting(&self) -> impl Iterator<Item = RequestId> {
-        self.waiting
-            .iter()
-            .map(|slot| self.sequence(slot).request.id)
+        self.waiting.iter().map(|slot| self.sequence(slot).id)
     }
 
     /// Number of running requests.
@@ -162,7 +160,7 @@ impl Scheduler {
             request.prompt.tokens() <= self.config.max_model_len,
             "prompts are at most max_model_len long: {id} is not"
         );
-        let sequence = Sequence::new(request, transfer);
+        let sequence = Sequence::new(request, transfer, self.config.max_model_len);
         let slot = if let Some(slot) = self.free_slots.pop() {
             self.sequences[slot as usize] = Some(sequence);
             slot
@@ -204,17 +202,6 @@ impl Scheduler {
         if plan.preempted.is_empty() {
             self.admit_waiting(&mut plan, &mut budget, threshold, now);
         }
-        for entry in &mut plan.entries {
-            let sequence = self.sequences[entry.slot as usize]
-                .as_mut()
-                .expect(PLANNED_EXIST);
-            sequence.planned = 0;
-            sequence.computed += entry.tokens;
-            entry.samples = sequence.computed == sequence.expected();
-            if entry.samples && self.config.scheduling == Scheduling::Asynchronous {
-                sequence.placeholders += 1;
-            }
-        }
         self.unflushed = false;
         plan
     }
@@ -226,70 +213,81 @@ impl Scheduler {
         threshold: u32,
         now: SimTime,
     ) {
+        let limit = self.config.max_model_len;
         let mut index = 0;
         while index < self.running.len() && *budget > 0 {
             let slot = self.running[index];
-            let sequence = self.sequence(slot);
-            let gap = sequence.expected() - sequence.computed;
-            // The last position of max_model_len is never computed.
-            let room = (self.config.max_model_len - 1).saturating_sub(sequence.computed);
-            let tokens = gap.min(threshold).min(*budget).min(room);
-            if tokens == 0 || sequence.ends_in_flight() {
+            let sequence = self.sequences[slot as usize].as_mut().expect(PLANNED_EXIST);
+            let tokens = sequence.due(limit).min(threshold).min(*budget);
+            if tokens == 0 {
                 index += 1;
-                continue;
-            }
-            // Where the sequence stands now: victims before it move it forward.
-            let mut needy = index;
-            let mut preempted_itself = false;
-            while !preempted_itself && !self.allocate(slot, tokens) {
-                let victim = self.choose_victim(needy);
-                preempted_itself = victim == needy;
-                let was_planned = self.preempt(victim, plan, budget, now);
-                if victim < needy {
-                    needy -= 1;
-                    // A victim that was passed over in this step does not move the turn back in
-                    // 0.15.1, so that the sequence behind the needy one loses its own.
-                    let moves = was_planned || self.config.semantics.victims_keep_turns;
-                    index -= usize::from(moves);
-                }
-            }
-            if !preempted_itself {
-                self.plan(plan, slot, tokens);
+            } else if sequence.grow(&mut self.kv, tokens, limit) {
+                plan.push(sequence.advance(slot, tokens, self.config.scheduling));
                 *budget -= tokens;
                 index += 1;
-            } else if !self.config.semantics.continue_after_self_preemption {
-                return;
+            } else {
+                match self.plan_by_preemption(index, tokens, plan, budget, now) {
+                    Some(next) => index = next,
+                    None => return,
+                }
             }
         }
     }
 
-    /// Takes blocks for `tokens` more tokens, and makes the full ones findable.
-    fn allocate(&mut self, slot: Slot, tokens: u32) -> bool {
-        let sequence = self.sequences[slot as usize].as_mut().expect(PLANNED_EXIST);
-        let end = sequence.computed + tokens;
-        if !self
-            .kv
-            .allocate(&mut sequence.table, &[], end.min(self.config.max_model_len))
-        {
-            return false;
+    /// Plans `running[index]`, for which no blocks are free, with those of others. Whose turn it is
+    /// then; nobody's, if it had to give up its own.
+    fn plan_by_preemption(
+        &mut self,
+        mut index: usize,
+        tokens: u32,
+        plan: &mut StepPlan,
+        budget: &mut u32,
+        now: SimTime,
+    ) -> Option<usize> {
+        let (slot, limit) = (self.running[index], self.config.max_model_len);
+        // Where the sequence stands now: victims before it move it forward.
+        let mut needy = index;
+        loop {
+            let victim = self.choose_victim(needy, plan);
+            let was_planned = self.preempt(victim, plan, budget, now);
+            if victim == needy {
+                let goes_on = self.config.semantics.continue_after_self_preemption;
+                return goes_on.then_some(index);
+            }
+            if victim < needy {
+                needy -= 1;
+                // A victim that was passed over in this step does not move the turn back in 0.15.1, so
+                // that the sequence behind the needy one loses its own.
+                let moves = was_planned || self.config.semantics.victims_keep_turns;
+                index -= usize::from(moves);
+            }
+            let sequence = self.sequences[slot as usize].as_mut().expect(PLANNED_EXIST);
+            if sequence.grow(&mut self.kv, tokens, limit) {
+                plan.push(sequence.advance(slot, tokens, self.config.scheduling));
+                *budget -= tokens;
+                return Some(index + 1);
+            }
         }
-        register(&mut self.kv, sequence, end);
-        true
     }
 
-    fn choose_victim(&mut self, needy: usize) -> usize {
+    /// Index of the running sequence whose blocks are taken while `plan` is being formed.
+    fn choose_victim(&mut self, needy: usize, plan: &StepPlan) -> usize {
         let mut views = core::mem::take(&mut self.views);
         views.clear();
+        // Planned sequences have the order of running ones. What is planned is not computed yet.
+        let mut planned = plan.entries.iter().peekable();
         views.extend(self.running.iter().map(|&slot| {
             let sequence = self.sequence(slot);
+            let request = &sequence.origin.request;
+            let planned = planned.next_if(|entry| entry.slot == slot);
             RunningView {
-                id: sequence.request.id,
-                priority: sequence.request.priority,
-                arrival: sequence.request.arrival,
+                id: sequence.id,
+                priority: request.priority,
+                arrival: request.arrival,
                 blocks: sequence.table.len(),
-                computed_tokens: sequence.computed,
+                computed_tokens: planned.map_or(sequence.computed, |it| it.computed_before),
                 output_tokens: sequence.outputs,
-                preemptions: sequence.preemptions,
+                preemptions: sequence.origin.preemptions,
             }
         }));
         let victim = self.preemption.victim(&views, needy);
@@ -313,44 +311,31 @@ impl Scheduler {
     ) -> bool {
         let slot = self.running.remove(victim);
         let sequence = self.sequences[slot as usize].as_mut().expect(PLANNED_EXIST);
-        let planned = core::mem::take(&mut sequence.planned);
         self.kv.release(&mut sequence.table);
         sequence.computed = 0;
-        sequence.preemptions += 1;
+        sequence.origin.preemptions += 1;
         sequence.status = Status::Preempted;
-        let id = sequence.request.id;
-        if planned > 0 {
-            plan.entries.retain(|entry| entry.slot != slot);
-            *budget += planned;
+        let id = sequence.id;
+        let planned = plan.withdraw(slot);
+        if let Some(entry) = planned {
+            *budget += entry.tokens;
+            let asynchronous = self.config.scheduling == Scheduling::Asynchronous;
+            sequence.placeholders -= u32::from(entry.samples && asynchronous);
         }
         let key = self.order_key(slot, now);
         self.waiting.push_preempted(key, id, slot);
         plan.preempted.push(id);
-        planned > 0
-    }
-
-    fn plan(&mut self, plan: &mut StepPlan, slot: Slot, tokens: u32) {
-        let sequence = self.sequences[slot as usize].as_mut().expect(PLANNED_EXIST);
-        sequence.planned = tokens;
-        plan.entries.push(Planned {
-            request: sequence.request.id,
-            tokens,
-            computed_before: sequence.computed,
-            samples: false,
-            slot,
-        });
+        planned.is_some()
     }
 
     /// Applies the output of a step, in the order of its plan: appends the sampled tokens, ends
     /// sequences and frees their blocks. Entries of requests that ended meanwhile are ignored.
     pub fn apply(&mut self, plan: StepPlan, mut deliver: impl FnMut(Output)) {
-        for entry in &plan.entries {
-            if !entry.samples {
-                continue;
-            }
+        let asynchronous = self.config.scheduling == Scheduling::Asynchronous;
+        for entry in plan.entries.iter().filter(|entry| entry.samples) {
             let Some(sequence) = self.sequences[entry.slot as usize]
                 .as_mut()
-                .filter(|sequence| sequence.request.id == entry.request)
+                .filter(|sequence| sequence.id == entry.request)
             else {
                 continue;
             };
@@ -359,18 +344,18 @@ impl Scheduler {
                 continue;
             }
             sequence.outputs += 1;
-            let asynchronous = self.config.scheduling == Scheduling::Asynchronous;
             sequence.placeholders -= u32::from(asynchronous);
-            let finish = sequence.end(self.config.max_model_len);
             if asynchronous && sequence.status == Status::Running {
                 let settled = sequence.computed - sequence.placeholders;
-                register(&mut self.kv, sequence, settled);
+                sequence.register(&mut self.kv, settled);
             }
+            let (number, finish) = (sequence.outputs, sequence.end());
             if let Some(reason) = finish {
                 self.remove(entry.slot, reason);
             }
             deliver(Output {
                 request: entry.request,
+                number,
                 finish,
             });
         }
@@ -405,14 +390,15 @@ impl Scheduler {
         let mut sequence = self.sequences[slot as usize]
             .take()
             .expect("only existing sequences are removed");
-        let id = sequence.request.id;
-        let holds = sequence.transfer.at_end == AtEnd::Hold && reason == FinishReason::Length;
+        let id = sequence.id;
+        let transfer = sequence.origin.transfer;
+        let holds = transfer.at_end == AtEnd::Hold && reason == FinishReason::Length;
         if holds && !sequence.table.is_empty() {
             self.held.insert(id, sequence.table);
         } else {
             self.kv.release(&mut sequence.table);
         }
-        if sequence.transfer.offer.loads() {
+        if transfer.offer.loads() {
             self.confirmations.push(KvLoad::confirmation(id));
         }
         self.slots.remove(&id);
@@ -444,13 +430,3 @@ pub enum ResetRunning {
 
 const PLANNED_EXIST: &str = "running and planned sequences exist";
 const WAITING_EXIST: &str = "waiting sequences exist";
-
-/// Makes full blocks below `tokens` findable; only known tokens have keys.
-fn register(kv: &mut KvCache, sequence: &mut Sequence, tokens: u32) {
-    if kv.caching() {
-        let tokens = tokens.min(sequence.known());
-        let mut table = core::mem::take(&mut sequence.table);
-        kv.register(&mut table, sequence.chain(tokens, kv.block_size()), tokens);
-        sequence.table = table;
-    }
-}

@@ -2,7 +2,7 @@
 
 use foretoken_workload::{Rekey, RequestId};
 
-use super::{Scheduler, WAITING_EXIST, register};
+use super::{Scheduler, WAITING_EXIST};
 use crate::connector::KvOffer;
 use crate::kv::KvCache;
 use crate::sequence::{Slot, Status};
@@ -14,7 +14,7 @@ impl Scheduler {
         let sequences = self.parked.iter().map(|&slot| self.sequence(slot));
         sequences
             .filter(|sequence| matches!(sequence.status, Status::Loading | Status::Loaded))
-            .map(|sequence| sequence.request.id)
+            .map(|sequence| sequence.id)
     }
 
     /// Ended requests whose blocks are still to be read by others, in the order of their ids, and how
@@ -33,7 +33,7 @@ impl Scheduler {
     pub fn offer(&mut self, request: RequestId, offer: KvOffer) {
         if let Some(&slot) = self.slots.get(&request) {
             let sequence = self.sequences[slot as usize].as_mut();
-            sequence.expect(WAITING_EXIST).transfer.offer = offer;
+            sequence.expect(WAITING_EXIST).origin.transfer.offer = offer;
         }
     }
 
@@ -63,7 +63,7 @@ impl Scheduler {
     pub(crate) fn is_stalled(&self) -> bool {
         let expects = |slot: Slot| {
             let sequence = self.sequence(slot);
-            sequence.status == Status::Loading || sequence.transfer.offer == KvOffer::Later
+            sequence.status == Status::Loading || sequence.origin.transfer.offer == KvOffer::Later
         };
         self.running.is_empty()
             && self.held.is_empty()
@@ -76,11 +76,11 @@ impl Scheduler {
         let sequence = self.sequences[slot as usize].as_mut().expect(WAITING_EXIST);
         let filled = sequence.table.len().saturating_mul(self.kv.block_size());
         sequence.computed = filled.min(sequence.known() - 1);
-        sequence.status = match sequence.preemptions {
+        sequence.status = match sequence.origin.preemptions {
             0 => Status::Waiting,
             _ => Status::Preempted,
         };
         let computed = sequence.computed;
-        register(&mut self.kv, sequence, computed);
+        sequence.register(&mut self.kv, computed);
     }
 }

@@ -39,7 +39,7 @@ pub(crate) fn hosts() -> impl Strategy<Value = HostCosts> {
 }
 
 /// Serves a load with an engine; everything that it reported, with the time of the report.
-fn serve(setup: &Setup, host: HostCosts, load: &[Client]) -> Vec<(SimTime, EngineEvent)> {
+fn serve(setup: &Setup, host: HostCosts, load: &[Client]) -> Vec<(SimTime, EngineEvent<'static>)> {
     let config = EngineConfig {
         scheduler: setup.config.clone(),
         host,
@@ -74,7 +74,9 @@ fn serve(setup: &Setup, host: HostCosts, load: &[Client]) -> Vec<(SimTime, Engin
             }
         }
         if engine.next_wake() == Some(now) {
-            engine.advance(now, &mut |event| events.push((now, event)));
+            engine.advance(now, &mut |event| {
+                event.one_by_one(|event| events.push((now, event)));
+            });
             let stats = engine.stats();
             assert!(stats.kv_used <= stats.kv_total && stats.running <= setup.config.max_num_seqs);
             assert!(

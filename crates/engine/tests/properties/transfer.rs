@@ -66,7 +66,7 @@ struct Host {
     links: Vec<Link>,
     inputs: BTreeMap<(SimTime, u64), Input>,
     number: u64,
-    events: Vec<(SimTime, EngineEvent)>,
+    events: Vec<(SimTime, EngineEvent<'static>)>,
 }
 
 impl Host {
@@ -137,7 +137,8 @@ impl Host {
     /// Whether any client got anything.
     fn advance(&mut self, now: SimTime) -> bool {
         let mut new = Vec::new();
-        self.engine.advance(now, &mut |event| new.push(event));
+        self.engine
+            .advance(now, &mut |event| event.one_by_one(|event| new.push(event)));
         let stats = self.engine.stats();
         assert!(stats.kv_used <= stats.kv_total);
         assert!(self.engine.scheduler().held_blocks() <= stats.kv_used);

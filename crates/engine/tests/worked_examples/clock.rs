@@ -47,7 +47,7 @@ pub(crate) fn request(id: u32, at: u64, prompt: u32, output: u32) -> Request {
 /// An engine, and all that it reported.
 pub(crate) struct Run {
     pub(crate) engine: Engine,
-    events: Vec<EngineEvent>,
+    events: Vec<EngineEvent<'static>>,
     aborts: Vec<(SimTime, RequestId)>,
 }
 
@@ -85,7 +85,9 @@ impl Run {
             }
             if self.engine.next_wake() == Some(now) {
                 let events = &mut self.events;
-                self.engine.advance(now, &mut |event| events.push(event));
+                self.engine.advance(now, &mut |event| {
+                    event.one_by_one(|event| events.push(event))
+                });
             }
         }
     }

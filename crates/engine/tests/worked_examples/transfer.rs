@@ -233,7 +233,7 @@ fn a_reset_of_the_cache_is_refused_while_blocks_are_filled_or_held() {
 /// An engine with blocks of 16, steps of 10 ms, and all that it reported.
 struct Side {
     engine: Engine,
-    events: Vec<EngineEvent>,
+    events: Vec<EngineEvent<'static>>,
 }
 
 impl Side {
@@ -254,7 +254,9 @@ impl Side {
 
     fn until(&mut self, now: SimTime) {
         let events = &mut self.events;
-        self.engine.advance(now, &mut |event| events.push(event));
+        self.engine.advance(now, &mut |event| {
+            event.one_by_one(|event| events.push(event))
+        });
     }
 
     fn used(&self) -> u32 {
