@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use foretoken_dataplane::{EndpointId, Placement};
-use foretoken_des_kernel::SimTime;
 use foretoken_workload::Request;
 
 use super::instance::Standing;
@@ -15,10 +14,8 @@ pub(crate) struct Flight {
     pub(crate) gateway: usize,
     pub(crate) placement: Placement,
     pub(crate) leg: Leg,
-    /// Tokens that were sent to the client.
+    /// Tokens of the whole answer.
     pub(crate) output_tokens: u32,
-    /// When the client got the last of them.
-    pub(crate) last_told: SimTime,
     /// Its blocks are still with the endpoint that computed its prompt.
     pub(crate) reads_from: Option<EndpointId>,
     /// A gateway had it cancelled.
@@ -40,7 +37,12 @@ pub(crate) enum Leg {
 }
 
 impl Flight {
-    pub(crate) fn new(gateway: usize, mut placement: Placement, adapter: Option<Arc<str>>) -> Self {
+    pub(crate) fn new(
+        gateway: usize,
+        mut placement: Placement,
+        adapter: Option<Arc<str>>,
+        output_tokens: u32,
+    ) -> Self {
         // An endpoint of both roles may be picked for both: it just serves the request.
         placement
             .prefill
@@ -49,8 +51,7 @@ impl Flight {
             gateway,
             placement,
             leg: Leg::Travelling,
-            output_tokens: 0,
-            last_told: SimTime::ZERO,
+            output_tokens,
             reads_from: placement.prefill.map(|prefill| prefill.endpoint),
             evicted: false,
             adapter,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use foretoken_dataplane::gateway::EngineMetrics;
 use foretoken_dataplane::{Adapters, EndpointId, EndpointView};
+use foretoken_des_kernel::SimTime;
 use foretoken_engine::Engine;
 use foretoken_metrics::LevelRecord;
 
@@ -39,6 +40,8 @@ pub(crate) struct Instance {
     /// Wake-ups since it last served anybody.
     pub(crate) fruitless: u64,
     pub(super) wake_up: WakeUp,
+    /// When a client got the last token that it sent.
+    pub(super) last_told: SimTime,
     pub(crate) level: LevelRecord,
     /// Its gauges as of its last step: engines refresh them once a step.
     pub(crate) gauges: EngineMetrics,
@@ -63,6 +66,7 @@ impl Instance {
             up: true,
             fruitless: 0,
             wake_up: WakeUp::default(),
+            last_told: SimTime::ZERO,
             level,
             gauges: EngineMetrics::default(),
             adapters: BTreeMap::new(),

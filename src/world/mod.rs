@@ -2,6 +2,7 @@
 
 mod flight;
 mod instance;
+mod reported;
 mod serving;
 mod signals;
 mod wake_up;
@@ -13,7 +14,7 @@ use foretoken_dataplane::{EndpointId, Placement, Response};
 use foretoken_des_kernel::{
     Context, Generation, Kernel, Model, Rank, RngStreams, SimDuration, SimTime, Stop, StopReason,
 };
-use foretoken_engine::{Engine, EngineEvent};
+use foretoken_engine::Engine;
 use foretoken_metrics::MetricSink;
 use foretoken_workload::{
     FinishReason, Lifecycle, Occurrence, RejectReason, Request, RequestId, Workload,
@@ -26,6 +27,7 @@ use crate::error::Error;
 use crate::simulation::RunEnd;
 use flight::Flight;
 use instance::Instance;
+use reported::Reported;
 use signals::{Metrics, Poller};
 use wake_up::WakeUp;
 
@@ -115,7 +117,7 @@ pub(crate) struct World<S> {
     horizon: SimTime,
     /// Buffers.
     said: Vec<GatewayEvent>,
-    reported: Vec<EngineEvent<'static>>,
+    reported: Reported,
     sink: S,
     failure: Option<Error>,
 }
@@ -182,7 +184,7 @@ impl<S: MetricSink> World<S> {
             last: SimTime::ZERO,
             horizon: parts.horizon,
             said: Vec::new(),
-            reported: Vec::new(),
+            reported: Reported::default(),
             sink: parts.sink,
             failure: None,
         };
@@ -363,7 +365,13 @@ impl<S: MetricSink> World<S> {
         placement: Placement,
         cx: &mut Context<'_, Event>,
     ) {
-        let flight = Flight::new(gateway, placement, request.model.clone());
+        let config = self.engines[index(placement.endpoint)]
+            .engine
+            .scheduler()
+            .config();
+        let room = config.max_model_len.saturating_sub(request.prompt.tokens());
+        let output_tokens = request.output_tokens().min(room);
+        let flight = Flight::new(gateway, placement, request.model.clone(), output_tokens);
         let prefill = flight.placement.prefill;
         let what = Lifecycle::Dispatched {
             endpoint: placement.endpoint.get(),

@@ -1,14 +1,16 @@
 //! A request's way through one engine, or through two.
 
+use foretoken_dataplane::producer::KvEvent;
 use foretoken_dataplane::transfer::Transferred;
 use foretoken_dataplane::{EndpointId, Response};
-use foretoken_des_kernel::{Context, Generation};
+use foretoken_des_kernel::{Context, Generation, SimTime};
 use foretoken_engine::{EngineEvent, KvTransfer};
 use foretoken_metrics::{MetricSink, StepRecord};
-use foretoken_workload::{FinishReason, Lifecycle, Occurrence, Request, RequestId};
+use foretoken_workload::{FinishReason, Lifecycle, Occurrence, Request, RequestId, TokenRun};
 
 use super::flight::{Flight, Leg};
 use super::instance::Standing;
+use super::reported::Entry;
 use super::signals::translate;
 use super::{Event, FRUITLESS_WAKES, World, cancelled, index, is_end};
 use crate::error::Error;
@@ -122,29 +124,17 @@ impl<S: MetricSink> World<S> {
         // An engine whose requests wait for blocks from elsewhere looks for them each millisecond.
         instance.fruitless += u64::from(self.links.component.is_idle());
         let mut reported = core::mem::take(&mut self.reported);
-        instance.engine.advance(cx.now(), &mut |event| {
-            event.one_by_one(|event| reported.push(event))
-        });
+        instance
+            .engine
+            .advance(cx.now(), &mut |event| reported.push(event));
         let mut published = Vec::new();
-        for event in reported.drain(..) {
-            match event {
-                EngineEvent::Request(occurrence) => self.happened(engine, occurrence, cx),
-                EngineEvent::Step(step) => self.sink.on_step(&StepRecord {
-                    instance: self.engines[engine].level.instance,
-                    start: step.start,
-                    end: step.end,
-                    tokens: u32::try_from(step.shape.tokens()).unwrap_or(u32::MAX),
-                    sequences: step.shape.sequences(),
-                }),
-                // A mere confirmation comes after an abort, which has let the blocks go already.
-                EngineEvent::KvLoad { at, load } if !load.is_confirmation() => {
-                    let (request, blocks) = (load.request, load.blocks);
-                    cx.at(at.max(cx.now()), Event::Read { request, blocks });
-                }
-                EngineEvent::Kv { event, .. } => published.extend(translate(event)),
-                _ => {}
+        for entry in &reported.entries {
+            match entry {
+                Entry::Tokens(run) => self.streamed(engine, reported.run(run)),
+                Entry::Other(event) => self.said(engine, *event, &mut published, cx),
             }
         }
+        reported.clear();
         self.reported = reported;
         if !published.is_empty() {
             let at = cx.now() + self.network.kv_event_delay;
@@ -164,7 +154,44 @@ impl<S: MetricSink> World<S> {
         self.settle(engine, cx);
     }
 
-    /// An engine says that something happened to a request.
+    /// Further tokens are on their way to clients.
+    fn streamed(&mut self, engine: usize, run: TokenRun<'_>) {
+        let instance = &mut self.engines[engine];
+        instance.fruitless = 0;
+        // What a client sees after the end of the run has not happened.
+        let run = run.after(self.network.delay).until(self.horizon);
+        instance.last_told = instance.last_told.max(run.last().unwrap_or(SimTime::ZERO));
+        self.sink.on_tokens(&run);
+    }
+
+    /// An engine says anything else.
+    fn said(
+        &mut self,
+        engine: usize,
+        event: EngineEvent<'static>,
+        published: &mut Vec<KvEvent>,
+        cx: &mut Context<'_, Event>,
+    ) {
+        match event {
+            EngineEvent::Request(occurrence) => self.happened(engine, occurrence, cx),
+            EngineEvent::Step(step) => self.sink.on_step(&StepRecord {
+                instance: self.engines[engine].level.instance,
+                start: step.start,
+                end: step.end,
+                tokens: u32::try_from(step.shape.tokens()).unwrap_or(u32::MAX),
+                sequences: step.shape.sequences(),
+            }),
+            // A mere confirmation comes after an abort, which has let the blocks go already.
+            EngineEvent::KvLoad { at, load } if !load.is_confirmation() => {
+                let (request, blocks) = (load.request, load.blocks);
+                cx.at(at.max(cx.now()), Event::Read { request, blocks });
+            }
+            EngineEvent::Kv { event, .. } => published.extend(translate(event)),
+            _ => {}
+        }
+    }
+
+    /// An engine says that something happened to a request; of its tokens only the first is told so.
     fn happened(&mut self, engine: usize, occurrence: Occurrence, cx: &mut Context<'_, Event>) {
         let what = occurrence.what;
         if is_end(&what) || matches!(what, Lifecycle::Tokens { .. }) {
@@ -235,31 +262,32 @@ impl<S: MetricSink> World<S> {
             return;
         };
         let gateway = flight.gateway;
-        let first = flight.output_tokens == 0;
-        flight.last_told = occurrence.at;
-        if let Lifecycle::Tokens { count } = occurrence.what {
-            flight.output_tokens += count;
+        if let Some(engine) = flight.engine() {
+            let last_told = &mut self.engines[index(engine)].last_told;
+            *last_told = occurrence.at.max(*last_told);
         }
-        if let Lifecycle::Finished { reason } = &mut occurrence.what
-            && *reason == FinishReason::Abort
-        {
-            *reason = cancelled(flight.evicted);
-        }
-        let output_tokens = flight.output_tokens;
+        let response = match &mut occurrence.what {
+            Lifecycle::Finished { reason } => {
+                if *reason == FinishReason::Abort {
+                    *reason = cancelled(flight.evicted);
+                }
+                // Only a whole answer says how long it is.
+                let complete = reason.is_complete();
+                let output_tokens = if complete { flight.output_tokens } else { 0 };
+                Response::End { output_tokens }
+            }
+            Lifecycle::Rejected { .. } => Response::End { output_tokens: 0 },
+            _ => Response::FirstChunk,
+        };
         self.sink.on_occurrence(&occurrence);
         self.observe_at(gateway, &occurrence);
-        let response = if is_end(&occurrence.what) {
+        if response != Response::FirstChunk {
             self.stand(id, Standing::Outside);
             if let Some(flight) = self.flights.remove(&id) {
                 self.let_go(id, &flight, cx);
             }
             self.ended += 1;
-            Response::End { output_tokens }
-        } else if first {
-            Response::FirstChunk
-        } else {
-            return;
-        };
+        }
         let event = Event::Response {
             gateway,
             request: id,
@@ -339,22 +367,23 @@ impl<S: MetricSink> World<S> {
             return;
         };
         let now = cx.now();
+        let mut at = now;
         if let Some(engine) = flight.engine() {
-            self.engines[index(engine)].engine.abort(now, id);
+            let instance = &mut self.engines[index(engine)];
+            // Tokens that are on their way to the client arrive before the connection ends.
+            at = now.max(instance.last_told);
+            instance.engine.abort(now, id);
             self.settle(index(engine), cx);
         }
         self.let_go(id, &flight, cx);
         self.ended += 1;
         self.last = now;
-        // Tokens that are on their way to the client arrive before the connection ends.
-        let at = now.max(flight.last_told);
         let occurrence = Occurrence::new(at, id, Lifecycle::Finished { reason });
         self.sink.on_occurrence(&occurrence);
-        let output_tokens = flight.output_tokens;
         let event = Event::Response {
             gateway: flight.gateway,
             request: id,
-            response: Response::End { output_tokens },
+            response: Response::End { output_tokens: 0 },
         };
         cx.at(now, event);
     }
