@@ -120,7 +120,7 @@ impl<S: MetricSink> World<S> {
         instance.fruitless += 1;
         let mut reported = core::mem::take(&mut self.reported);
         instance.engine.advance(cx.now(), &mut |event| {
-            event.one_by_one(|event| reported.push(event))
+            event.one_by_one(|event| reported.push(event));
         });
         let mut published = Vec::new();
         for event in reported.drain(..) {
