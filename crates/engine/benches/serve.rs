@@ -53,7 +53,9 @@ fn serve(engine: &mut Engine, mut load: VecDeque<Request>) {
         let Some(now) = arrival.into_iter().chain(engine.next_wake()).min() else {
             return;
         };
-        while let Some(request) = load.pop_front_if(|request| request.arrival == now) {
+        if arrival == Some(now)
+            && let Some(request) = load.pop_front()
+        {
             engine.submit(now, request);
         }
         step(engine, now);

@@ -43,6 +43,9 @@ pub(crate) struct Sequence {
     pub(crate) placeholders: u32,
     /// Output tokens of steps in flight that a reset of the prefix cache threw away.
     pub(crate) discarded: u32,
+    /// Below so many computed tokens a step of one token is a matter of counting: its block is there and
+    /// does not become full, and no limit is reached.
+    quiet_below: u32,
     pub(crate) table: BlockTable,
     pub(crate) origin: Box<Origin>,
 }
@@ -71,6 +74,7 @@ impl Sequence {
             computed: 0,
             placeholders: 0,
             discarded: 0,
+            quiet_below: 0,
             table: BlockTable::default(),
             origin: Box::new(Origin {
                 request,
@@ -125,8 +129,23 @@ impl Sequence {
         let grown = kv.allocate(&mut self.table, &[], end.min(max_model_len));
         if grown {
             self.register(kv, end);
+            self.quiet_below = kv
+                .quiet_below(&self.table)
+                .min(self.longest.min(max_model_len) - 1);
         }
         grown
+    }
+
+    /// Whether a step would compute one token and do nothing else.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.computed < self.quiet_below && self.computed + 1 == self.expected()
+    }
+
+    /// Gives its blocks back, and what they held with them.
+    pub(crate) fn shrink(&mut self, kv: &mut KvCache) {
+        kv.release(&mut self.table);
+        self.computed = 0;
+        self.quiet_below = 0;
     }
 
     /// Goes on by `tokens` tokens: its part of a step.

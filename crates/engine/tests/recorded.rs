@@ -165,7 +165,9 @@ impl Host {
     fn input(&mut self, at: SimTime, input: Input) {
         let number = u32::try_from(self.inputs.len()).expect("few");
         let taken = |number| self.inputs.contains_key(&(at, number));
-        let free = (number..).find(|&number| !taken(number)).expect("few");
+        let free = (number..u32::MAX)
+            .find(|&number| !taken(number))
+            .expect("few");
         self.inputs.insert((at, free), input);
     }
 

@@ -23,11 +23,11 @@ impl StepOutput {
     }
 
     pub(super) fn push(&mut self, token: Output) {
-        let run = match token.number {
-            1 => &mut self.first,
-            _ => &mut self.further,
-        };
-        run.push(token.request);
+        if token.number == 1 {
+            self.first.push(token.request);
+        } else {
+            self.further.push(token.request);
+        }
         if let Some(reason) = token.finish {
             self.ended.push((token.request, reason));
         }

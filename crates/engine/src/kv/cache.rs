@@ -167,6 +167,16 @@ impl KvCache {
         self.caching && tokens >= table.registered.saturating_add(self.block_size)
     }
 
+    /// Below so many tokens one more needs no block and fills none that would have to be registered.
+    pub(crate) fn quiet_below(&self, table: &BlockTable) -> u32 {
+        let full = table.registered.saturating_add(self.block_size);
+        if self.caching {
+            table.room.min(full - 1)
+        } else {
+            table.room
+        }
+    }
+
     /// Makes the full blocks among the first `tokens` tokens findable under their keys.
     pub fn register(&mut self, table: &mut BlockTable, chain: &[BlockHash], tokens: u32) {
         if !self.has_unregistered(table, tokens) {

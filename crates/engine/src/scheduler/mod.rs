@@ -218,6 +218,12 @@ impl Scheduler {
         while index < self.running.len() && *budget > 0 {
             let slot = self.running[index];
             let sequence = self.sequences[slot as usize].as_mut().expect(PLANNED_EXIST);
+            if sequence.is_quiet() {
+                plan.push(sequence.advance(slot, 1, self.config.scheduling));
+                *budget -= 1;
+                index += 1;
+                continue;
+            }
             let tokens = sequence.due(limit).min(threshold).min(*budget);
             if tokens == 0 {
                 index += 1;
@@ -311,8 +317,7 @@ impl Scheduler {
     ) -> bool {
         let slot = self.running.remove(victim);
         let sequence = self.sequences[slot as usize].as_mut().expect(PLANNED_EXIST);
-        self.kv.release(&mut sequence.table);
-        sequence.computed = 0;
+        sequence.shrink(&mut self.kv);
         sequence.origin.preemptions += 1;
         sequence.status = Status::Preempted;
         let id = sequence.id;

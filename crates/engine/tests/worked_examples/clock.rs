@@ -86,7 +86,7 @@ impl Run {
             if self.engine.next_wake() == Some(now) {
                 let events = &mut self.events;
                 self.engine.advance(now, &mut |event| {
-                    event.one_by_one(|event| events.push(event))
+                    event.one_by_one(|event| events.push(event));
                 });
             }
         }

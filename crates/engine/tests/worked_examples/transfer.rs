@@ -255,7 +255,7 @@ impl Side {
     fn until(&mut self, now: SimTime) {
         let events = &mut self.events;
         self.engine.advance(now, &mut |event| {
-            event.one_by_one(|event| events.push(event))
+            event.one_by_one(|event| events.push(event));
         });
     }
 
