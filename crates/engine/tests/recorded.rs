@@ -10,7 +10,7 @@ use std::sync::Arc;
 use foretoken_des_kernel::{SimDuration, SimTime};
 use foretoken_engine::{
     AtEnd, Engine, EngineConfig, EngineEvent, KvOffer, KvTransfer, LastAdmitted, LeastUrgent,
-    Policies, SchedulerConfig, Scheduling, Semantics,
+    Policies, PreemptionPolicy, RunningView, SchedulerConfig, Scheduling, Semantics,
 };
 use foretoken_latency_model::{Fine, HostCosts, LatencyModel, StepShape};
 use foretoken_workload::order::{ByPriority, LongestPrefixMatch, ShortestJobFirst};
@@ -72,17 +72,35 @@ impl Write for Digest {
     }
 }
 
+/// Looks at all that a policy is told. The first may be taken from only if it is alone: somebody has to
+/// get on.
+#[derive(Debug)]
+struct Cheapest;
+
+impl PreemptionPolicy for Cheapest {
+    fn victim(&mut self, running: &[RunningView], needy: usize) -> usize {
+        let cost = |&index: &usize| {
+            let view = &running[index];
+            let work = view.computed_tokens + view.output_tokens + 7 * view.preemptions;
+            (work % 5, view.blocks, view.id, index.abs_diff(needy))
+        };
+        (1..running.len()).min_by_key(cost).unwrap_or(0)
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 enum Order {
     Fcfs,
     Priority,
     ShortestJob,
     LongestPrefix,
+    /// First come, first served, and the cheapest is preempted.
+    FcfsCheapest,
 }
 
 fn policies(order: Order) -> Policies {
     let by: Box<dyn QueueOrder> = match order {
-        Order::Fcfs => Box::new(Fcfs),
+        Order::Fcfs | Order::FcfsCheapest => Box::new(Fcfs),
         Order::Priority => Box::new(ByPriority),
         Order::ShortestJob => Box::new(ShortestJobFirst),
         Order::LongestPrefix => Box::new(LongestPrefixMatch),
@@ -91,6 +109,7 @@ fn policies(order: Order) -> Policies {
         order: by,
         preemption: match order {
             Order::Priority => Box::new(LeastUrgent),
+            Order::FcfsCheapest => Box::new(Cheapest),
             _ => Box::new(LastAdmitted),
         },
     }
@@ -392,6 +411,17 @@ fn the_longest_prefix_first() {
         [
             [5_659_544_593_974_299_282, 17_186_171_680_950_312_555],
             [1_613_442_039_252_150_713, 8_644_900_859_591_295_469],
+        ],
+    );
+}
+
+#[test]
+fn the_cheapest_is_preempted() {
+    check(
+        Order::FcfsCheapest,
+        [
+            [12_399_963_725_753_255_030, 16_258_542_883_719_094_270],
+            [9_189_391_642_723_416_623, 17_923_820_594_113_808_494],
         ],
     );
 }
