@@ -286,6 +286,7 @@ impl SimDuration {
 
 impl Add<SimDuration> for SimTime {
     type Output = Self;
+    #[inline]
     fn add(self, span: SimDuration) -> Self {
         Self(
             self.0
@@ -296,6 +297,7 @@ impl Add<SimDuration> for SimTime {
 }
 
 impl AddAssign<SimDuration> for SimTime {
+    #[inline]
     fn add_assign(&mut self, span: SimDuration) {
         *self = *self + span;
     }
@@ -305,6 +307,7 @@ impl Sub for SimTime {
     type Output = SimDuration;
     /// # Panics
     /// If `earlier` is later than `self`: clocks are monotone.
+    #[inline]
     fn sub(self, earlier: Self) -> SimDuration {
         self.checked_since(earlier)
             .expect("an earlier instant is subtracted from a later one")
@@ -313,6 +316,7 @@ impl Sub for SimTime {
 
 impl Add for SimDuration {
     type Output = Self;
+    #[inline]
     fn add(self, other: Self) -> Self {
         self.checked_add(other)
             .expect("a span fits in 64 bits of nanoseconds")
@@ -320,6 +324,7 @@ impl Add for SimDuration {
 }
 
 impl AddAssign for SimDuration {
+    #[inline]
     fn add_assign(&mut self, other: Self) {
         *self = *self + other;
     }
@@ -327,6 +332,7 @@ impl AddAssign for SimDuration {
 
 impl Sub for SimDuration {
     type Output = Self;
+    #[inline]
     fn sub(self, other: Self) -> Self {
         Self(
             self.0
@@ -337,6 +343,7 @@ impl Sub for SimDuration {
 }
 
 impl SubAssign for SimDuration {
+    #[inline]
     fn sub_assign(&mut self, other: Self) {
         *self = *self - other;
     }
@@ -344,6 +351,7 @@ impl SubAssign for SimDuration {
 
 impl Mul<u64> for SimDuration {
     type Output = Self;
+    #[inline]
     fn mul(self, factor: u64) -> Self {
         Self(
             self.0
@@ -355,6 +363,7 @@ impl Mul<u64> for SimDuration {
 
 impl Div<u64> for SimDuration {
     type Output = Self;
+    #[inline]
     fn div(self, divisor: u64) -> Self {
         Self(self.0 / divisor)
     }

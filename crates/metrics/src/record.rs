@@ -134,6 +134,9 @@ impl RequestRecord {
     /// arrival), the others as `later` says.
     pub(crate) fn add_run(&mut self, gap: SimDuration, later: &LaterGaps) {
         self.add_tokens(gap, 1);
+        if later.list.is_empty() {
+            return;
+        }
         self.gaps.total += later.total;
         self.gaps.longest = self.gaps.longest.max(later.longest);
         if let Some(list) = &mut self.gaps.list {
