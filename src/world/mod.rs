@@ -1,5 +1,6 @@
 //! The one model of the kernel: introduces workload, gateways, engines, links and sink to each other.
 
+mod event;
 mod flight;
 mod instance;
 mod reported;
@@ -8,11 +9,10 @@ mod signals;
 mod wake_up;
 
 use foretoken_dataplane::gateway::{Gateway, GatewayEvent};
-use foretoken_dataplane::producer::KvEvent;
 use foretoken_dataplane::transfer::KvLinks;
-use foretoken_dataplane::{EndpointId, Placement, Response};
+use foretoken_dataplane::{EndpointId, Placement};
 use foretoken_des_kernel::{
-    Context, Generation, Kernel, Model, Rank, RngStreams, SimDuration, SimTime, Stop, StopReason,
+    Context, Kernel, Model, Rank, RngStreams, SimDuration, SimTime, Stop, StopReason,
 };
 use foretoken_engine::Engine;
 use foretoken_metrics::MetricSink;
@@ -25,68 +25,14 @@ use rustc_hash::FxBuildHasher;
 use crate::cluster::{Freshness, PoolChange};
 use crate::error::Error;
 use crate::simulation::RunEnd;
+use event::Event;
 use flight::Flight;
 use instance::Instance;
 use reported::Reported;
-use signals::{Metrics, Poller};
+use signals::Poller;
 use wake_up::WakeUp;
 
 pub(crate) use instance::Identity;
-
-/// What happens in a simulation.
-#[derive(Debug)]
-pub(crate) enum Event {
-    /// The next request of the workload reaches its gateway.
-    Arrival,
-    /// An endpoint joins or leaves the pool.
-    Pool { change: usize },
-    /// Part of an answer passes through the gateway that sent the request.
-    Response {
-        gateway: usize,
-        request: RequestId,
-        response: Response,
-    },
-    /// A gateway reads an engine's metrics.
-    Scrape { poller: usize },
-    /// What it read arrives.
-    Scraped(Box<Metrics>),
-    /// Changes of an engine's KV cache arrive at the gateways.
-    KvEvents { engine: usize, events: Vec<KvEvent> },
-    /// A gateway asked to be advanced; stale if it has asked again since.
-    Gateway { gateway: usize, asked: Generation },
-    /// A request reaches an engine over the network.
-    Deliver(Box<Request>),
-    /// A computed prompt is handed over to the endpoint that answers.
-    HandOver { request: RequestId },
-    /// An engine wants to read blocks from another one.
-    Read { request: RequestId, blocks: u32 },
-    /// The links asked to be advanced; stale if they have asked again since.
-    Links { asked: Generation },
-    /// An engine asked to be advanced; stale if it has asked again since.
-    Wake { engine: usize, asked: Generation },
-}
-
-/// The order inside one instant.
-#[repr(u8)]
-enum Phase {
-    /// Requests come first, so that a step planned at this instant sees them.
-    Arrival,
-    /// Then what the gateways learn: of the pool, of answers, of metrics and of caches.
-    Pool,
-    Response,
-    Scrape,
-    Scraped,
-    KvEvents,
-    /// Then the gateways move, in the order of their numbers.
-    Gateway,
-    /// Then what they sent arrives.
-    Deliver,
-    HandOver,
-    Read,
-    Links,
-    /// At last engines move, in the order of their numbers.
-    Wake,
-}
 
 /// Steps without an output token after which an engine counts as stuck; a prompt of a million tokens
 /// in chunks of one takes fewer.
@@ -460,22 +406,7 @@ impl<S: MetricSink> Model for World<S> {
     type Event = Event;
 
     fn rank(event: &Event) -> Rank {
-        let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
-        let (phase, entity) = match event {
-            Event::Arrival => (Phase::Arrival, 0),
-            Event::Pool { change } => (Phase::Pool, number(*change)),
-            Event::Response { request, .. } => (Phase::Response, request.get()),
-            Event::Scrape { poller } => (Phase::Scrape, number(*poller)),
-            Event::Scraped(metrics) => (Phase::Scraped, number(metrics.poller)),
-            Event::KvEvents { engine, .. } => (Phase::KvEvents, number(*engine)),
-            Event::Gateway { gateway, .. } => (Phase::Gateway, number(*gateway)),
-            Event::Deliver(request) => (Phase::Deliver, request.id.get()),
-            Event::HandOver { request } => (Phase::HandOver, request.get()),
-            Event::Read { request, .. } => (Phase::Read, request.get()),
-            Event::Links { .. } => (Phase::Links, 0),
-            Event::Wake { engine, .. } => (Phase::Wake, number(*engine)),
-        };
-        Rank::new(phase as u8, entity)
+        event.rank()
     }
 
     fn handle(&mut self, event: Event, cx: &mut Context<'_, Event>) {

@@ -8,11 +8,12 @@ use foretoken_engine::{EngineEvent, KvTransfer};
 use foretoken_metrics::{MetricSink, StepRecord};
 use foretoken_workload::{FinishReason, Lifecycle, Occurrence, Request, RequestId, TokenRun};
 
+use super::event::Event;
 use super::flight::{Flight, Leg};
 use super::instance::Standing;
 use super::reported::Entry;
 use super::signals::translate;
-use super::{Event, FRUITLESS_WAKES, World, cancelled, index, is_end};
+use super::{FRUITLESS_WAKES, World, cancelled, index, is_end};
 use crate::error::Error;
 
 impl<S: MetricSink> World<S> {

@@ -6,7 +6,8 @@ use foretoken_des_kernel::{Context, RngStreams, SimDuration, SimRng, SimTime};
 use foretoken_engine::kv::KvEvent as EngineKvEvent;
 use foretoken_metrics::MetricSink;
 
-use super::{Event, World, index};
+use super::event::Event;
+use super::{World, index};
 use crate::cluster::Freshness;
 
 /// A scrape that takes longer fails (llm-d).

@@ -160,9 +160,9 @@ fn scenario(path: &Path) -> Result<Scenario, Failure> {
     let mut scenario: Scenario = if json {
         from_json(path, &text)?
     } else {
-        serde_saphyr::from_str(&text).map_err(|error| Failure::Malformed {
+        from_yaml(&text).map_err(|problem| Failure::Malformed {
             path: path.into(),
-            problem: plain(&error.to_string(), path),
+            problem: problem.replace("<input>", &path.display().to_string()),
         })?
     };
     if let Some(gateway) = &mut scenario.gateway {
@@ -171,9 +171,22 @@ fn scenario(path: &Path) -> Result<Scenario, Failure> {
     Ok(scenario)
 }
 
-/// The parser's message with the file's name in it, and without its own heading.
-fn plain(message: &str, path: &Path) -> String {
-    message
-        .trim_start_matches("error: ")
-        .replace("<input>", &path.display().to_string())
+/// Reads YAML; an error names the path to the offending key.
+fn from_yaml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
+    let mut key = String::new();
+    let read = serde_saphyr::with_deserializer_from_str(text, |yaml| {
+        serde_path_to_error::deserialize(yaml).map_err(|error| {
+            key = error.path().to_string();
+            error.into_inner()
+        })
+    });
+    read.map_err(|error| {
+        let message = error.to_string();
+        // The command has a heading of its own.
+        let message = message.trim_start_matches("error: ");
+        match key.as_str() {
+            "" | "." => message.to_owned(),
+            key => format!("{key}: {message}"),
+        }
+    })
 }

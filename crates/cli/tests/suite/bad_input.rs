@@ -425,3 +425,14 @@ flowControl: {defaultRequestTTL: 0s, noEndpointRequestTTL: 0s, usageLimitPolicyP
         &["wait in the gateway", "for ever", "defaultRequestTTL"],
     );
 }
+
+#[test]
+fn values_of_the_wrong_kind_are_named_by_their_key_line_and_file() {
+    let wrong = SCENARIO.replacen("requests:", "requests: many #", 1);
+    let path = file("wrong-kind.yaml", wrong);
+    let message = fails(&format!("run {path}"));
+    for part in ["wrong-kind.yaml", "workload.synthetic.requests", "line "] {
+        assert!(message.contains(part), "{message}");
+    }
+    assert!(!message.contains("<input>"), "{message}");
+}
