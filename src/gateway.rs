@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use foretoken_dataplane::config::{BuildOptions, RouterConfig};
 use foretoken_dataplane::pipeline::pickers::Ties;
 use foretoken_dataplane::producer::{Insertion, LatencyPredictor};
+use foretoken_dataplane::rewrite::{ModelRewrite, RewriteRule, RewriteTarget};
 use foretoken_dataplane::saturation::Unseen;
 use foretoken_dataplane::transfer::LinkConfig;
 use foretoken_des_kernel::{RngStreams, SimDuration, SimRng, SimTime};
@@ -43,6 +45,9 @@ pub struct GatewaySpec {
     /// Priorities of `InferenceObjectives` by name, for requests that name theirs in a header.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub objectives: BTreeMap<String, i32>,
+    /// Rules for the models that requests ask for (llm-d's `InferenceModelRewrite`), the oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub model_rewrites: Vec<ModelRewriteSpec>,
     /// Who wins among equal totals; `random` by default, as in llm-d.
     pub tie_break: TieBreak,
     /// From one reading of an engine's metrics to the next, in ms; 50 by default. 0 shows the present.
@@ -85,6 +90,7 @@ impl Default for GatewaySpec {
             router_config: None,
             replicas: 1,
             objectives: BTreeMap::new(),
+            model_rewrites: Vec::new(),
             tie_break: TieBreak::default(),
             refresh_metrics_interval_ms: 50.0,
             metrics_jitter_ms: 0.0,
@@ -99,6 +105,43 @@ impl Default for GatewaySpec {
             drop_silent_after_s: None,
             count_sent_as_waiting: false,
             outages: Vec::new(),
+        }
+    }
+}
+
+/// Where requests for a model go.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct ModelRewriteSpec {
+    /// The model that is asked for; any if none is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// What it becomes.
+    pub targets: Vec<ModelTargetSpec>,
+}
+
+/// One of the models that a request may become.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct ModelTargetSpec {
+    /// The adapter; the base model if none is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// How often it is drawn, against the others; all alike if none has a weight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u32>,
+}
+
+impl ModelRewriteSpec {
+    fn rule(&self) -> RewriteRule {
+        let name = |model: &Option<String>| model.as_deref().map(Arc::from);
+        let targets = self.targets.iter().map(|target| RewriteTarget {
+            model: name(&target.model),
+            weight: target.weight,
+        });
+        RewriteRule {
+            model: name(&self.model),
+            targets: targets.collect(),
         }
     }
 }
@@ -187,8 +230,10 @@ impl GatewaySpec {
             TieBreak::Random => Ties::Random,
             TieBreak::First => Ties::First,
         };
+        let rules = self.model_rewrites.iter().map(ModelRewriteSpec::rule);
         let mut options = BuildOptions::default()
             .ties(ties)
+            .rewrite(ModelRewrite::new(rules))
             .decision_time(decision_time)
             .refresh_interval(refresh)
             .insertion(match self.prefix_insertion {

@@ -372,10 +372,7 @@ impl Simulation {
             .map(|(number, (_, identity))| identity.endpoint(EndpointId::new(number)))
             .collect();
         let gateways = (0..).zip(self.gateways).map(|(index, policies)| {
-            let streams = GatewayStreams {
-                admission: streams.stream("admission", index),
-                routing: streams.stream("routing", index),
-            };
+            let streams = GatewayStreams::new(&streams, index);
             Gateway::new(policies, endpoints.clone(), streams)
         });
         let world = World::new(Parts {

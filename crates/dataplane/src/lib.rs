@@ -13,6 +13,7 @@ pub mod gateway;
 pub mod headers;
 pub mod pipeline;
 pub mod producer;
+pub mod rewrite;
 pub mod router;
 pub mod saturation;
 pub mod signals;

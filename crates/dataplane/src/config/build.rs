@@ -27,6 +27,7 @@ impl Plan {
             Some(make(options))
         });
         GatewayPolicies {
+            rewrite: options.rewrite.clone(),
             producers: producers.collect(),
             admission: self.admission(options),
             admitters: admitters.collect(),

@@ -9,6 +9,7 @@ use foretoken_workload::ObjectivePriority;
 
 use crate::pipeline::pickers::Ties;
 use crate::producer::{Insertion, LatencyPredictor};
+use crate::rewrite::ModelRewrite;
 use crate::saturation::Unseen;
 
 type MakePredictor = Arc<dyn Fn() -> Box<dyn LatencyPredictor> + Send + Sync>;
@@ -33,6 +34,8 @@ pub struct BuildOptions {
     pub ties: Ties,
     /// Priorities by the names of objectives (llm-d's `InferenceObjective`); none by default.
     pub objectives: BTreeMap<String, ObjectivePriority>,
+    /// Which model requests are really for (llm-d's `InferenceModelRewrite`); no rules by default.
+    pub rewrite: ModelRewrite,
     /// From a pick until counters know of it; 0 by default.
     pub decision_time: SimDuration,
     /// Period of the scrapes (`--refresh-metrics-interval`), which eviction waits for; 50 ms by default.
@@ -51,6 +54,7 @@ impl Default for BuildOptions {
         Self {
             ties: Ties::default(),
             objectives: BTreeMap::new(),
+            rewrite: ModelRewrite::default(),
             decision_time: SimDuration::ZERO,
             refresh_interval: SimDuration::from_millis(50),
             insertion: Insertion::default(),
@@ -73,6 +77,13 @@ impl BuildOptions {
     #[must_use]
     pub fn objective(mut self, name: impl Into<String>, priority: ObjectivePriority) -> Self {
         self.objectives.insert(name.into(), priority);
+        self
+    }
+
+    /// The same with other rules for models.
+    #[must_use]
+    pub fn rewrite(mut self, rewrite: ModelRewrite) -> Self {
+        self.rewrite = rewrite;
         self
     }
 
@@ -132,6 +143,7 @@ impl fmt::Debug for BuildOptions {
         f.debug_struct("BuildOptions")
             .field("ties", &self.ties)
             .field("objectives", &self.objectives)
+            .field("rewrite", &self.rewrite)
             .field("decision_time", &self.decision_time)
             .field("refresh_interval", &self.refresh_interval)
             .field("insertion", &self.insertion)

@@ -1,7 +1,7 @@
 //! [`Gateway`]: the path of a request from its arrival to its dispatch, and the books of what came of it.
 //!
 //! ```text
-//! submit ─▶ objective, fairness id ─▶ legacy admission, or flow control (queues, one a cycle)
+//! submit ─▶ model rewrite, objective, fairness id ─▶ legacy admission, or flow control (queues, one a cycle)
 //!        ─▶ candidates ─▶ data producers ─▶ admitters ─▶ router ─▶ placed (counters, indexes) ─▶ dispatch
 //! ```
 //!
@@ -24,6 +24,7 @@ use crate::error::DataplaneError;
 use crate::flow::Rejection;
 use crate::headers;
 use crate::producer::{DataProducer, KvEvent, Response};
+use crate::rewrite::ModelRewrite;
 use crate::router::{Placement, Router};
 use crate::signals::Signals;
 use crate::view::{EndpointId, EndpointView, GatewayContext};
@@ -48,6 +49,7 @@ pub struct Gateway {
     admission: Admission,
     admitters: Vec<Box<dyn Admitter>>,
     router: Box<dyn Router>,
+    rewrite: ModelRewrite,
     objectives: BTreeMap<String, ObjectivePriority>,
     decision_time: SimDuration,
     streams: GatewayStreams,
@@ -94,6 +96,7 @@ impl Gateway {
             router: policies
                 .router
                 .unwrap_or_else(|| Box::new(crate::RoundRobin::default())),
+            rewrite: policies.rewrite,
             objectives: policies.objectives,
             decision_time: policies.decision_time,
             streams,
@@ -114,6 +117,10 @@ impl Gateway {
         mut request: Request,
         out: Out<'_>,
     ) -> Result<(), DataplaneError> {
+        let model = request.model.as_deref();
+        if let Some(target) = self.rewrite.target(model, &mut self.streams.rewrite) {
+            request.model.clone_from(&target.model);
+        }
         if let Some(objective) = headers::first(&request.headers, &headers::OBJECTIVE) {
             let priority = self.objectives.get(objective).copied();
             request.objective = priority.unwrap_or_default();

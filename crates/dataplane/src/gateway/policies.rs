@@ -4,12 +4,13 @@ use core::fmt;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use foretoken_des_kernel::{SimDuration, SimRng};
+use foretoken_des_kernel::{RngStreams, SimDuration, SimRng};
 use foretoken_workload::{ObjectivePriority, RejectReason, Request, RequestId};
 
 use crate::admission::{Admitter, LegacyAdmission};
 use crate::flow::FlowControl;
 use crate::producer::DataProducer;
+use crate::rewrite::ModelRewrite;
 use crate::router::{Placement, Router};
 use crate::view::Adapters;
 
@@ -29,6 +30,8 @@ pub enum Admission {
 #[derive(Default)]
 #[non_exhaustive]
 pub struct GatewayPolicies {
+    /// Which model requests are really for.
+    pub rewrite: ModelRewrite,
     /// What knows more than the engines report, in the order in which they depend on each other.
     pub producers: Vec<Box<dyn DataProducer>>,
     /// When a request may leave.
@@ -63,6 +66,19 @@ pub struct GatewayStreams {
     pub admission: SimRng,
     /// For routing.
     pub routing: SimRng,
+    /// For the rewriting of models.
+    pub rewrite: SimRng,
+}
+
+impl GatewayStreams {
+    /// The streams of gateway number `gateway`.
+    pub fn new(streams: &RngStreams, gateway: u64) -> Self {
+        Self {
+            admission: streams.stream("admission", gateway),
+            routing: streams.stream("routing", gateway),
+            rewrite: streams.stream("rewrite", gateway),
+        }
+    }
 }
 
 /// What an engine's metrics said.

@@ -61,10 +61,7 @@ pub(crate) fn gateway_with(
     options: &BuildOptions,
 ) -> Gateway {
     let streams = RngStreams::new(1, 0);
-    let streams = GatewayStreams {
-        admission: streams.stream("admission", 0),
-        routing: streams.stream("routing", 0),
-    };
+    let streams = GatewayStreams::new(&streams, 0);
     Gateway::new(config.build(options), endpoints, streams)
 }
 

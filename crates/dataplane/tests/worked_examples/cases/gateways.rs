@@ -14,10 +14,7 @@ pub(crate) fn answer(
     request: Request,
 ) -> Result<Placement, RejectReason> {
     let streams = RngStreams::new(1, 0);
-    let streams = GatewayStreams {
-        admission: streams.stream("admission", 0),
-        routing: streams.stream("routing", 0),
-    };
+    let streams = GatewayStreams::new(&streams, 0);
     let mut gateway = Gateway::new(policies, endpoints.to_vec(), streams);
     let mut answer = None;
     let submitted = gateway.submit(NOW, request, &mut |event| match event {
