@@ -103,6 +103,34 @@ fn blocks_that_the_answering_endpoint_has_are_not_moved_again() {
 }
 
 #[test]
+fn an_engine_that_waits_for_a_slow_link_is_not_stuck() {
+    let mut wiring = Wiring::default();
+    wiring.links = LinkConfig {
+        latency: ms(1),
+        bytes_per_s: 1000.0,
+    };
+    // Four megabytes take more than an hour, in which the engine looks for them millions of times.
+    let recording = record(pair(replay([(0, 64, 3)])).wiring(wiring));
+    let ttft = recording.records()[0].ttft;
+    assert!(ttft.is_some_and(|ttft| ttft > SimDuration::from_secs(4000)));
+}
+
+#[test]
+fn an_endpoint_that_is_picked_for_prefill_and_decode_serves_by_itself() {
+    let recording = record(
+        Simulation::new()
+            .instance(role("both"))
+            .latency(Affine::new(ms(10)))
+            .requests(replay([(0, 64, 3), (1, 64, 3)]))
+            .router(split()),
+    );
+    for one in recording.records() {
+        assert!(one.outcome.is_complete());
+        assert_eq!((one.prefill_endpoint, one.transfer), (None, None));
+    }
+}
+
+#[test]
 fn the_network_takes_its_time_both_ways() {
     let lone = |delay| {
         let mut wiring = Wiring::default();

@@ -234,6 +234,21 @@ fn a_gateway_says_what_is_wrong_with_its_settings() {
             "gateway.outages.engine is 9: allowed is 0 to 4",
         ),
         (
+            "network-delay-ms: 0.2",
+            "outages: [{ engine: 0, from-s: 3, to-s: 1 }]",
+            "gateway.outages.to-s of engine 0 is 1: allowed is after from-s, 3",
+        ),
+        (
+            "network-delay-ms: 0.2",
+            "outages: [{ engine: 0, from-s: 1, to-s: 8 }, { engine: 0, from-s: 2, to-s: 3 }]",
+            "gateway.outages.from-s of engine 0 is 2: allowed is after the end of the outage",
+        ),
+        (
+            "model: meta-llama/Llama-3.1-8B-Instruct",
+            "model: Qwen/Qwen2.5-7B-Instruct",
+            "other-deployments[0].model is meta-llama/Llama-3.1-8B-Instruct: allowed is Qwen",
+        ),
+        (
             "router-config: disaggregated-uncached",
             "router-config: no-such-file.yaml",
             "no-such-file.yaml: No such file or directory",
