@@ -269,10 +269,9 @@ impl GatewaySpec {
         let Some(path) = &self.router_config else {
             return Ok(RouterConfig::builtin_default());
         };
-        let shipped = foretoken_dataplane::config::shipped();
-        let named = shipped.iter().find(|(name, _)| path.as_os_str() == *name);
-        let text = match named {
-            Some((_, text)) => (*text).to_owned(),
+        let named = foretoken_dataplane::config::shipped_named;
+        let text = match path.to_str().and_then(named) {
+            Some(text) => text.to_owned(),
             None => std::fs::read_to_string(path).map_err(|error| Error::RouterConfig {
                 file: path.clone(),
                 problem: format!("{error}; of the shipped configurations, {}", close(path)),

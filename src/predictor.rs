@@ -68,7 +68,7 @@ impl LatencyPredictor for StepPredictor {
         let mut left = round(own + features.prefill_tokens_in_flight as f64).max(1);
         let decodes = decodes(running, context);
         let mut ttft_ms = 0.0;
-        // Beyond this many steps the wait is what counts, not its last digits.
+        // All full steps take the same time: the model is asked once.
         let mut full_step = None;
         while left > 0 {
             let chunk = u32::try_from(left).unwrap_or(u32::MAX).min(budget);

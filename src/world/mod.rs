@@ -200,23 +200,19 @@ impl<S: MetricSink> World<S> {
 
     /// Whether no request is left, nor will come.
     fn is_over(&self) -> bool {
-        self.next.is_none()
-            && self.flights.is_empty()
-            && self
-                .gateways
-                .iter()
-                .all(|gateway| gateway.component.held().0 == 0)
+        self.next.is_none() && self.flights.is_empty() && self.held() == 0
+    }
+
+    /// Requests that wait in gateways.
+    fn held(&self) -> usize {
+        let gateways = self.gateways.iter();
+        gateways.map(|gateway| gateway.component.held().0).sum()
     }
 
     /// The invariant *conservation of requests*: what arrived has ended, waits in a gateway or is on its
     /// way.
     fn assert_conserved(&self) {
-        let held: usize = self
-            .gateways
-            .iter()
-            .map(|gateway| gateway.component.held().0)
-            .sum();
-        let inside = (held + self.flights.len()) as u64;
+        let inside = (self.held() + self.flights.len()) as u64;
         assert_eq!(
             self.arrived,
             self.ended + inside,
@@ -325,7 +321,6 @@ impl<S: MetricSink> World<S> {
         };
         self.sink
             .on_occurrence(&Occurrence::new(cx.now(), request.id, what));
-        let disaggregated = flight.placement.prefill.is_some();
         let mut targets = flight.targets();
         let lost = targets.any(|target| !self.engines[index(target)].up);
         self.flights.insert(request.id, flight);
@@ -335,7 +330,7 @@ impl<S: MetricSink> World<S> {
             return;
         }
         let mut delay = self.network.delay;
-        if disaggregated {
+        if prefill.is_some() {
             // The endpoint that answers asks the other one.
             delay += self.network.delay;
         }
@@ -348,12 +343,12 @@ impl<S: MetricSink> World<S> {
 
     /// Ends the run if requests wait in a gateway and nothing will ever let them go.
     fn check_hope(&mut self, gateway: usize, now: SimTime) {
+        if self.next.is_some() || !self.flights.is_empty() {
+            return;
+        }
         let changed = self.changes.iter().map(|change| change.at).max();
         let stirred = self.last.max(changed.unwrap_or(SimTime::ZERO));
-        let quiet = self.next.is_none()
-            && self.flights.is_empty()
-            && stirred < now
-            && now.saturating_since(stirred) > PATIENCE;
+        let quiet = now.saturating_since(stirred) > PATIENCE;
         if quiet && self.gateways[gateway].component.waits_for_ever() {
             self.failure = Some(Error::Waiting {
                 requests: self.gateways[gateway].component.held().0,

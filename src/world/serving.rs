@@ -23,7 +23,7 @@ impl<S: MetricSink> World<S> {
         let Some(flight) = self.flights.get_mut(&request.id) else {
             return;
         };
-        let now = cx.now();
+        let (now, id) = (cx.now(), request.id);
         let engine = if let Some(prefill) = flight.placement.prefill {
             let engine = index(prefill.endpoint);
             let leg = request.for_prefill();
@@ -31,19 +31,16 @@ impl<S: MetricSink> World<S> {
                 request: Box::new(request),
                 done: false,
             };
-            let id = leg.id;
             let instance = &mut self.engines[engine].engine;
             instance.submit_remote(now, leg, KvTransfer::produce());
-            self.stand(id, Standing::Waiting);
             engine
         } else {
             let engine = index(flight.placement.endpoint);
             flight.leg = Leg::Serving;
-            let id = request.id;
             self.engines[engine].engine.submit(now, request);
-            self.stand(id, Standing::Waiting);
             engine
         };
+        self.stand(id, Standing::Waiting);
         self.settle(engine, cx);
     }
 
@@ -210,15 +207,15 @@ impl<S: MetricSink> World<S> {
             return;
         }
         match what {
-            Lifecycle::Scheduled { .. } | Lifecycle::Resumed { .. } => {
+            Lifecycle::Scheduled { .. } | Lifecycle::Resumed { .. } | Lifecycle::Preempted => {
+                let standing = match what {
+                    Lifecycle::Preempted => Standing::Waiting,
+                    _ => Standing::Running,
+                };
+                let gateway = flight.gateway;
                 self.sink.on_occurrence(&occurrence);
-                self.observe(&occurrence);
-                self.stand(occurrence.request, Standing::Running);
-            }
-            Lifecycle::Preempted => {
-                self.sink.on_occurrence(&occurrence);
-                self.observe(&occurrence);
-                self.stand(occurrence.request, Standing::Waiting);
+                self.observe(gateway, &occurrence);
+                self.stand(occurrence.request, standing);
             }
             _ if matches!(flight.leg, Leg::Prefilling { .. }) => {
                 self.prefilled(&occurrence, cx);
@@ -281,7 +278,7 @@ impl<S: MetricSink> World<S> {
             _ => Response::FirstChunk,
         };
         self.sink.on_occurrence(&occurrence);
-        self.observe_at(gateway, &occurrence);
+        self.observe(gateway, &occurrence);
         if response != Response::FirstChunk {
             self.stand(id, Standing::Outside);
             if let Some(flight) = self.flights.remove(&id) {
@@ -297,13 +294,7 @@ impl<S: MetricSink> World<S> {
         cx.at(occurrence.at.max(cx.now()), event);
     }
 
-    fn observe(&mut self, occurrence: &Occurrence) {
-        if let Some(flight) = self.flights.get(&occurrence.request) {
-            self.observe_at(flight.gateway, occurrence);
-        }
-    }
-
-    fn observe_at(&mut self, gateway: usize, occurrence: &Occurrence) {
+    fn observe(&mut self, gateway: usize, occurrence: &Occurrence) {
         self.gateways[gateway].component.observe(occurrence);
     }
 

@@ -112,9 +112,7 @@ impl Router for JoinShortestExpectedWork {
         let prefixes = cx.signals.prefix.column(&self.producer);
         let prompt = u64::from(request.prompt_tokens());
         let work = |(position, endpoint): &(usize, &EndpointView)| {
-            let cached = attribute(prefixes, *position).map_or(0, |found| {
-                u64::from(found.unweighted) * u64::from(found.block_size)
-            });
+            let cached = attribute(prefixes, *position).map_or(0, |found| found.cached_tokens());
             let work = endpoint.in_flight_tokens + prompt.saturating_sub(cached);
             (work, endpoint.id)
         };

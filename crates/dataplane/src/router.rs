@@ -57,6 +57,13 @@ impl Placement {
             .filter(|prefill| prefill.profile == PickedBy::Prefill)
             .map(|prefill| prefill.endpoint)
     }
+
+    /// The endpoints of which data producers know: that which answers, then the prefill endpoint.
+    pub(crate) fn known_endpoints(&self) -> impl Iterator<Item = EndpointId> + use<> {
+        [Some(self.endpoint), self.known_prefill()]
+            .into_iter()
+            .flatten()
+    }
 }
 
 impl From<EndpointId> for Placement {

@@ -39,6 +39,11 @@ impl PrefixMatch {
         }
     }
 
+    /// Tokens of the blocks held, whatever their tier; more than the prompt's if its last is padded.
+    pub fn cached_tokens(&self) -> u64 {
+        u64::from(self.unweighted) * u64::from(self.block_size)
+    }
+
     /// The same with so many blocks held, whatever their tier.
     #[must_use]
     pub const fn with_unweighted(self, unweighted: u32) -> Self {

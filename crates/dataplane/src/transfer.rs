@@ -1,5 +1,7 @@
 //! [`KvLinks`]: moving KV blocks from the endpoints that compute prompts to those that answer.
 
+use std::collections::BTreeMap;
+
 use foretoken_des_kernel::{SimDuration, SimTime};
 use foretoken_workload::RequestId;
 
@@ -201,22 +203,20 @@ impl KvLinks {
 
     /// Divides the interfaces among what moves.
     fn share(&mut self) {
-        let moving = |transfer: &&Transfer| transfer.ready <= self.now;
-        let rates: Vec<f64> = self
-            .transfers
-            .iter()
-            .map(|transfer| {
-                if !moving(&transfer) {
-                    return 0.0;
-                }
-                let others = || self.transfers.iter().filter(moving);
-                let leaving = others().filter(|other| other.from == transfer.from).count();
-                let arriving = others().filter(|other| other.to == transfer.to).count();
-                self.config.bytes_per_s / leaving.max(arriving) as f64
-            })
-            .collect();
-        for (transfer, rate) in self.transfers.iter_mut().zip(rates) {
-            transfer.rate = rate;
+        let (mut leaving, mut arriving) = (BTreeMap::new(), BTreeMap::new());
+        for transfer in &self.transfers {
+            if transfer.ready <= self.now {
+                *leaving.entry(transfer.from).or_insert(0_u32) += 1;
+                *arriving.entry(transfer.to).or_insert(0_u32) += 1;
+            }
+        }
+        for transfer in &mut self.transfers {
+            transfer.rate = if transfer.ready <= self.now {
+                let sharers = leaving[&transfer.from].max(arriving[&transfer.to]);
+                self.config.bytes_per_s / f64::from(sharers)
+            } else {
+                0.0
+            };
         }
     }
 }

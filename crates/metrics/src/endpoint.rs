@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::gauges::GaugeReport;
 use crate::record::RequestRecord;
-use crate::round::{share, significant};
+use crate::round::share_of_some;
 
 /// One engine: how full and how busy it was, from time 0 to the end of the run, and what it did for
 /// requests.
@@ -69,7 +69,6 @@ impl Service {
     }
 
     pub(crate) fn prefix_hit_rate(&self) -> Option<f64> {
-        let rate = share(self.cached_tokens.into(), self.prompt_tokens.into());
-        (self.prompt_tokens > 0).then(|| significant(rate))
+        share_of_some(self.cached_tokens, self.prompt_tokens)
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::endpoint::{EndpointReport, Service};
 use crate::gauges::{BUSY, GaugeReport, Gauges, KV_TOTAL, KV_USED, Levels, RUNNING, WAITING};
 use crate::record::RequestRecord;
-use crate::round::{rough, share, significant};
+use crate::round::{rough, share, share_of_some, significant};
 use crate::series::Series;
 use crate::sink::{LevelRecord, StepRecord};
 
@@ -124,7 +124,7 @@ impl Load {
     /// What happened between the start and `end`, up to which the load is settled.
     pub(crate) fn report(&self, end: SimTime) -> LoadReport {
         let steps: u64 = self.engines.iter().map(|engine| engine.steps).sum();
-        let per_step = |sum: u64| (steps > 0).then(|| significant(share(sum.into(), steps.into())));
+        let per_step = |sum| share_of_some(sum, steps);
         let engines = self.engines.len() as u64;
         let time = u128::from(end.as_nanos()) * u128::from(engines);
         LoadReport {

@@ -163,15 +163,11 @@ impl MetricSink for Recorder {
             what,
             ..
         } = *occurrence;
-        let place = self
-            .places
-            .get(id.index())
-            .map_or(NOT_ARRIVED, |&place| place);
         let Some(Live {
             record,
             last,
             group,
-        }) = self.live.get_mut(place as usize)
+        }) = find(&self.places, &mut self.live, id)
         else {
             panic!("request lifecycle: request {id} has not arrived or has ended, yet {what:?}")
         };
@@ -209,11 +205,7 @@ impl MetricSink for Recorder {
         self.later.take(run.times);
         self.members.clear();
         for &id in run.requests {
-            let place = self
-                .places
-                .get(id.index())
-                .map_or(NOT_ARRIVED, |&place| place);
-            let Some(live) = self.live.get_mut(place as usize) else {
+            let Some(live) = find(&self.places, &mut self.live, id) else {
                 panic!("request lifecycle: request {id} has not arrived or has ended, yet a token")
             };
             let gap = first - live.last;
@@ -249,6 +241,13 @@ impl MetricSink for Recorder {
         self.load.on_level(at, level);
         self.last_seen = self.last_seen.max(at);
     }
+}
+
+/// The request of this id, while it is inside.
+fn find<'a>(places: &[u32], live: &'a mut [Live], id: RequestId) -> Option<&'a mut Live> {
+    // The marks of those that have not arrived or have ended are beyond any place.
+    let place = *places.get(id.index())?;
+    live.get_mut(place as usize)
 }
 
 /// All that a [`Recorder`] took down.

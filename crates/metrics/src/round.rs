@@ -11,6 +11,11 @@ pub(crate) fn share(part: u128, whole: u128) -> f64 {
     }
 }
 
+/// The [`share`] as reports print it; none of nothing.
+pub(crate) fn share_of_some(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| significant(share(part.into(), whole.into())))
+}
+
 /// `count` per second of `span`; 0 if that is empty.
 pub(crate) fn per_second(count: u64, span: SimDuration) -> f64 {
     significant(share(

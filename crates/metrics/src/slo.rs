@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::MetricsError;
 use crate::record::RequestRecord;
 use crate::recorder::Recording;
-use crate::round::{per_second, share, significant};
+use crate::round::{per_second, share_of_some};
 use crate::window::Window;
 
 /// Limits that a good answer keeps. What is not given is not limited.
@@ -118,7 +118,7 @@ impl Slo {
         Goodput {
             arrived,
             met,
-            share: (arrived > 0).then(|| significant(share(met.into(), arrived.into()))),
+            share: share_of_some(met, arrived),
             requests_per_s: per_second(met, window.span()),
         }
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::group::Group;
 use crate::outcome::Counts;
 use crate::record::RequestRecord;
-use crate::round::{per_second, share, significant};
+use crate::round::{per_second, share_of_some, significant};
 use crate::window::Window;
 
 /// What a set of requests experienced.
@@ -249,7 +249,6 @@ impl Samples {
     /// If the *conservation of requests* is broken.
     pub(crate) fn summary(mut self) -> Summary {
         self.counts.assert_conserved();
-        let hit_rate = share(self.cached_tokens.into(), self.scheduled_tokens.into());
         // A gateway that takes no time is not worth a column.
         let waits = self.gateway.tally().max().is_some_and(|nanos| nanos > 0);
         Summary {
@@ -263,7 +262,7 @@ impl Samples {
             tpot_ms: Latency::of(&mut self.tpot),
             e2e_ms: Latency::of(&mut self.e2e),
             counts: self.counts,
-            prefix_hit_rate: (self.scheduled_tokens > 0).then(|| significant(hit_rate)),
+            prefix_hit_rate: share_of_some(self.cached_tokens, self.scheduled_tokens),
             prompt_tokens: self.prompt_tokens,
             output_tokens: self.output_tokens,
             preemptions: self.preemptions,

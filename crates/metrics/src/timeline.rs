@@ -20,7 +20,7 @@ pub(crate) struct Timeline(u64);
 /// The fingerprint of a sequence of gaps, and how far it moves what comes before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Extension {
-    value: u64,
+    value: Timeline,
     /// `BASE` to the power of its length.
     shift: u64,
 }
@@ -28,14 +28,17 @@ pub(crate) struct Extension {
 impl Default for Extension {
     /// By nothing.
     fn default() -> Self {
-        Self { value: 0, shift: 1 }
+        Self {
+            value: Timeline::default(),
+            shift: 1,
+        }
     }
 }
 
 impl Extension {
     /// Appends a gap.
     pub(crate) fn push(&mut self, gap: SimDuration) {
-        self.value = add(multiply(self.value, BASE), coefficient(gap));
+        self.value.push(gap);
         self.shift = multiply(self.shift, BASE);
     }
 }
@@ -48,7 +51,7 @@ impl Timeline {
 
     /// Appends a sequence of gaps.
     pub(crate) fn extend(&mut self, by: &Extension) {
-        self.0 = add(multiply(self.0, by.shift), by.value);
+        self.0 = add(multiply(self.0, by.shift), by.value.0);
     }
 
     pub(crate) const fn value(self) -> u64 {

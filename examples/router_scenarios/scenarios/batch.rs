@@ -5,7 +5,6 @@ use foretoken::dataplane::flow::{
 };
 use foretoken::dataplane::pipeline::scorers::ActiveRequestScorer;
 use foretoken::dataplane::producer::InFlightLoad;
-use foretoken::dataplane::saturation::ConcurrencyDetector;
 use foretoken::dataplane::{
     DataProducer, GatewayPolicies, Pipeline, Placement, Response, RoundRobin, Signals,
 };
@@ -15,17 +14,10 @@ use foretoken::workload::LengthSpec;
 
 use super::seen::run;
 use super::setting::{
-    Ask, Shared, at, draws, engines, gateway, gateway_with, llama, poisson, positive,
+    Ask, Shared, at, at_most, draws, engines, gateway, gateway_with, llama, poisson,
     refreshed_every, with_flow,
 };
 use super::table::Table;
-
-fn at_most(requests: f64) -> ConcurrencyDetector {
-    ConcurrencyDetector {
-        max_requests: positive(requests),
-        ..ConcurrencyDetector::default()
-    }
-}
 
 fn holdback(min: f64) -> PriorityHoldback {
     PriorityHoldback::new(min, 1.0, CeilingDomain::Rank).expect("ceilings from 0 to 1")

@@ -3,7 +3,6 @@
 use foretoken::dataplane::flow::{FlowConfig, StaticLimit};
 use foretoken::dataplane::pipeline::scorers::ActiveRequestScorer;
 use foretoken::dataplane::producer::{InFlightLoad, InFlightLoadConfig};
-use foretoken::dataplane::saturation::ConcurrencyDetector;
 use foretoken::dataplane::signals::{IN_FLIGHT_LOAD, InFlight};
 use foretoken::dataplane::{DataProducer, Pipeline, Placement, Response, Signals};
 use foretoken::metrics::RequestRecord;
@@ -11,7 +10,7 @@ use foretoken::prelude::*;
 
 use super::seen::{all, run};
 use super::setting::{
-    Ask, Probe, Shared, at, draws, engines, gateway_with, llama, outages, poisson, positive,
+    Ask, Probe, Shared, at, at_most, draws, engines, gateway_with, llama, outages, poisson,
     refreshed_every, with_flow,
 };
 use super::table::Table;
@@ -64,16 +63,12 @@ pub(crate) fn lost_accounting() -> Result<Table, Error> {
             Box::new(probe),
         ];
         let router = Pipeline::new().scorer(1.0, ActiveRequestScorer::default());
-        let detector = ConcurrencyDetector {
-            max_requests: positive(6.0),
-            ..ConcurrencyDetector::default()
-        };
         let mut flow = FlowConfig::default();
         flow.request_ttl = None;
         let policies = with_flow(
             gateway_with(producers, router),
             flow,
-            detector,
+            at_most(6.0),
             StaticLimit::default(),
         );
         let wiring = refreshed_every(1000);

@@ -3,9 +3,7 @@
 use foretoken::dataplane::admission::LegacyAdmission;
 use foretoken::dataplane::flow::{FlowConfig, StaticLimit};
 use foretoken::dataplane::pipeline::pickers::{MaxScorePicker, Ties};
-use foretoken::dataplane::pipeline::scorers::{
-    ActiveRequestScorer, KvCacheUtilizationScorer, QueueScorer,
-};
+use foretoken::dataplane::pipeline::scorers::ActiveRequestScorer;
 use foretoken::dataplane::saturation::UtilizationDetector;
 use foretoken::dataplane::{Admission, Pipeline, RoundRobin};
 use foretoken::metrics::{Outcome, RequestRecord};
@@ -13,7 +11,7 @@ use foretoken::prelude::*;
 
 use super::seen::{all, run};
 use super::setting::{
-    Ask, draws, engines, gateway, llama, outages, poisson, refreshed_every, with_flow,
+    Ask, draws, engines, gateway, llama, outages, poisson, queue_and_kv, refreshed_every, with_flow,
 };
 use super::table::Table;
 
@@ -118,11 +116,7 @@ pub(crate) fn dead_ports() -> Result<Table, Error> {
             0 => gateway(RoundRobin::default()),
             1 => gateway(Pipeline::new()),
             2 => gateway(Pipeline::new().scorer(1.0, ActiveRequestScorer::default())),
-            _ => gateway(
-                Pipeline::new()
-                    .scorer(2.0, QueueScorer)
-                    .scorer(2.0, KvCacheUtilizationScorer),
-            ),
+            _ => gateway(queue_and_kv()),
         };
         let mut pool = vec![engine.instance()];
         pool.extend(engines(7, &dead));
@@ -151,10 +145,7 @@ pub(crate) fn ties() -> Result<Table, Error> {
         &[("busiest, share", 2)],
     )
     .measure(&cases, |&ties| {
-        let router = Pipeline::new()
-            .scorer(2.0, QueueScorer)
-            .scorer(2.0, KvCacheUtilizationScorer)
-            .picker(MaxScorePicker::new(1, ties));
+        let router = queue_and_kv().picker(MaxScorePicker::new(1, ties));
         let asks = arrivals.iter().map(|&at| Ask::new(at, 300, 20)).collect();
         let policies = vec![gateway(router)];
         let seen = run(engines(4, &engine), policies, refreshed_every(50), asks)?;

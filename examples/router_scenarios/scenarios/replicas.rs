@@ -3,14 +3,13 @@
 use foretoken::dataplane::Pipeline;
 use foretoken::dataplane::pipeline::scorers::{ActiveRequestScorer, PrefixCacheScorer};
 use foretoken::dataplane::producer::{ApproximatePrefix, InFlightLoad, PrecisePrefix};
-use foretoken::dataplane::saturation::ConcurrencyDetector;
 use foretoken::dataplane::signals::{APPROXIMATE_PREFIX, PRECISE_PREFIX};
 use foretoken::dataplane::{DataProducer, GatewayPolicies};
 use foretoken::prelude::*;
 
 use super::seen::{all, run};
 use super::setting::{
-    Ask, at, draws, engines, gated, gateway_with, llama, positive, refreshed_every,
+    Ask, at, at_most, draws, engines, gated, gateway_with, llama, refreshed_every,
 };
 use super::table::Table;
 
@@ -26,13 +25,9 @@ fn one_of_them(precise: bool) -> GatewayPolicies {
     let router = Pipeline::new()
         .scorer(3.0, PrefixCacheScorer::of(name))
         .scorer(1.0, ActiveRequestScorer::default());
-    let detector = ConcurrencyDetector {
-        max_requests: positive(LIMIT),
-        ..ConcurrencyDetector::default()
-    };
     gated(
         gateway_with(vec![index, Box::new(InFlightLoad::default())], router),
-        detector,
+        at_most(LIMIT),
     )
 }
 

@@ -11,7 +11,7 @@ use foretoken::prelude::*;
 
 use super::seen::{all, run};
 use super::setting::{
-    Ask, at, draws, engines, gated, gateway, llama, on_gpu, poisson, positive, refreshed_every,
+    Ask, at, at_most, draws, engines, gated, gateway, llama, on_gpu, poisson, refreshed_every,
 };
 use super::table::Table;
 
@@ -130,9 +130,8 @@ pub(crate) fn blind_detector() -> Result<Table, Error> {
     )
     .measure(&cases, |&name| {
         let detector = ConcurrencyDetector {
-            max_requests: positive(20.0),
             producer: name.to_owned(),
-            ..ConcurrencyDetector::default()
+            ..at_most(20.0)
         };
         let router = Pipeline::new()
             .scorer(1.0, ActiveRequestScorer::default())

@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use foretoken::cluster::{PoolChange, Scraping};
 use foretoken::dataplane::flow::{FlowConfig, FlowControl, StaticLimit, UsageLimit};
+use foretoken::dataplane::pipeline::scorers::{KvCacheUtilizationScorer, QueueScorer};
 use foretoken::dataplane::producer::{ApproximatePrefix, InFlightLoad};
-use foretoken::dataplane::saturation::SaturationDetector;
-use foretoken::dataplane::{Admission, DataProducer, GatewayPolicies, Signals};
+use foretoken::dataplane::saturation::{ConcurrencyDetector, SaturationDetector};
+use foretoken::dataplane::{Admission, DataProducer, GatewayPolicies, Pipeline, Signals};
 use foretoken::deployment::Resolved;
 use foretoken::prelude::*;
 use foretoken::workload::{ContentId, FlowId, Positive, Segment, dist};
@@ -38,8 +39,16 @@ pub(crate) const fn ms(millis: u64) -> SimDuration {
     SimDuration::from_millis(millis)
 }
 
-pub(crate) fn positive(value: f64) -> Positive {
+fn positive(value: f64) -> Positive {
     value.try_into().expect("limits are above 0")
+}
+
+/// Full when each endpoint has so many requests on average.
+pub(crate) fn at_most(requests: f64) -> ConcurrencyDetector {
+    ConcurrencyDetector {
+        max_requests: positive(requests),
+        ..ConcurrencyDetector::default()
+    }
 }
 
 /// One request to be.
@@ -127,6 +136,13 @@ pub(crate) fn poisson(rng: &mut SimRng, rate: f64, from: f64, to: f64) -> Vec<Si
         }
         arrivals.push(at(now));
     }
+}
+
+/// Queues and KV caches, with equal weights.
+pub(crate) fn queue_and_kv() -> Pipeline {
+    Pipeline::new()
+        .scorer(2.0, QueueScorer)
+        .scorer(2.0, KvCacheUtilizationScorer)
 }
 
 /// llm-d's approximate prefix index and its counters of what is in flight, before `router`.

@@ -4,24 +4,17 @@ use foretoken::cluster::Scraping;
 use foretoken::dataplane::Pipeline;
 use foretoken::dataplane::admission::LegacyAdmission;
 use foretoken::dataplane::pipeline::pickers::WeightedRandomPicker;
-use foretoken::dataplane::pipeline::scorers::{
-    ActiveRequestScorer, KvCacheUtilizationScorer, QueueScorer,
-};
-use foretoken::dataplane::saturation::{ConcurrencyDetector, UtilizationDetector};
+use foretoken::dataplane::pipeline::scorers::ActiveRequestScorer;
+use foretoken::dataplane::saturation::UtilizationDetector;
 use foretoken::dataplane::{Admission, RoundRobin};
 use foretoken::prelude::*;
 
 use super::seen::{all, mean, most_on_one, run};
 use super::setting::{
-    Ask, at, draws, engines, gated, gateway, llama, ms, poisson, positive, refreshed_every,
+    Ask, at, at_most, draws, engines, gated, gateway, llama, ms, poisson, queue_and_kv,
+    refreshed_every,
 };
 use super::table::Table;
-
-fn queue_and_kv() -> Pipeline {
-    Pipeline::new()
-        .scorer(2.0, QueueScorer)
-        .scorer(2.0, KvCacheUtilizationScorer)
-}
 
 #[derive(Clone, Copy)]
 enum Choice {
@@ -129,11 +122,7 @@ pub(crate) fn overshoot() -> Result<Table, Error> {
         let policies = if interval.is_some() {
             gated(router, UtilizationDetector::default())
         } else {
-            let detector = ConcurrencyDetector {
-                max_requests: positive(21.0),
-                ..ConcurrencyDetector::default()
-            };
-            gated(router, detector)
+            gated(router, at_most(21.0))
         };
         let wiring = refreshed_every(interval.unwrap_or(50));
         let seen = run(engines(4, &engine), vec![policies], wiring, asks.clone())?;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use foretoken::dataplane::config::shipped;
+use foretoken::dataplane::config::{shipped, shipped_named};
 use serde::Serialize;
 
 use crate::commands::Extras;
@@ -33,8 +33,7 @@ struct Names {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(name) = &arguments.router_config {
-        let shipped = shipped().iter().find(|(other, _)| other == name);
-        let (_, yaml) = shipped.ok_or_else(|| Failure::Flag {
+        let yaml = shipped_named(name).ok_or_else(|| Failure::Flag {
             flag: "--router-config",
             value: name.clone(),
             allowed: "a name that `foretoken catalog` lists",

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use foretoken::GatewaySpec;
-use foretoken::dataplane::config::shipped;
+use foretoken::dataplane::config::shipped_named;
 
 /// What stands before the engines: flags take the place of what a scenario file says.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, PartialEq, Args)]
 #[command(next_help_heading = "Gateway")]
 pub(crate) struct GatewayFlags {
     /// llm-d's router with this configuration: an `EndpointPickerConfig`, or a name that
@@ -29,19 +29,15 @@ impl GatewayFlags {
     /// The gateway that the flags describe, on top of `base` (from a file) if there is one; none if
     /// neither says anything.
     pub(crate) fn apply(&self, base: Option<GatewaySpec>) -> Option<GatewaySpec> {
+        if *self == Self::default() {
+            return base;
+        }
         let Self {
             router_config,
             router_replicas,
             refresh_metrics_interval,
             network_delay,
         } = self;
-        let silent = router_config.is_none()
-            && router_replicas.is_none()
-            && refresh_metrics_interval.is_none()
-            && network_delay.is_none();
-        if silent {
-            return base;
-        }
         let mut gateway = base.unwrap_or_default();
         if let Some(config) = router_config {
             gateway.router_config = Some(config.clone());
@@ -59,9 +55,7 @@ pub(crate) fn relative_to(file: &Path, gateway: &mut GatewaySpec) {
     let Some(config) = &mut gateway.router_config else {
         return;
     };
-    let is_shipped = shipped()
-        .iter()
-        .any(|(name, _)| config.as_os_str() == *name);
+    let is_shipped = config.to_str().and_then(shipped_named).is_some();
     if let (false, Some(folder)) = (is_shipped, file.parent()) {
         *config = folder.join(&*config);
     }

@@ -27,21 +27,19 @@ impl LegacyAdmission {
         }
     }
 
-    /// Why `request` is refused, if it is: [`RejectReason::Saturated`]. `candidates` are positions in
-    /// `cx.endpoints`.
+    /// Why `request` is refused, if it is: [`RejectReason::Saturated`], by how full all endpoints are.
     ///
     /// # Errors
     /// [`DataplaneError::Answer`] if the detector answers anything but a number from 0 up.
     pub fn refusal(
         &mut self,
         request: &RequestView<'_>,
-        candidates: &[usize],
         cx: &mut GatewayContext<'_>,
     ) -> Result<Option<RejectReason>, DataplaneError> {
         if !request.objective.is_sheddable() {
             return Ok(None);
         }
-        let saturation = checked(self.detector.saturation(candidates, cx))?;
+        let saturation = checked(self.detector.saturation(&cx.everyone(), cx))?;
         Ok((saturation >= 1.0).then_some(RejectReason::Saturated))
     }
 }

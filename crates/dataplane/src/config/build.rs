@@ -22,10 +22,8 @@ impl Plan {
             Some(make(options))
         });
         let admitters = self.admitters.iter();
-        let admitters = admitters.filter_map(|&place| {
-            let make = self.instances[place].admitter()?;
-            Some(make(options))
-        });
+        let admitters =
+            admitters.map(|&place| made(&self.instances[place], Instance::admitter, options));
         GatewayPolicies {
             rewrite: options.rewrite.clone(),
             producers: producers.collect(),

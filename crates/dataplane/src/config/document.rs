@@ -180,31 +180,32 @@ impl Value {
     }
 
     /// Its entries; nothing counts as an empty mapping.
-    pub(super) fn entries(&self) -> Result<BTreeMap<String, Self>, ConfigError> {
-        let entries = match &self.node {
-            Node::Null => &[][..],
+    pub(super) fn entries(self) -> Result<BTreeMap<String, Self>, ConfigError> {
+        let entries = match self.node {
+            Node::Null => Vec::new(),
             Node::Map(entries) => entries,
             _ => return Err(self.expected("a mapping")),
         };
         let dot = if self.path.is_empty() { "" } else { "." };
-        let entry = |(key, node): &(Spanned<String>, Spanned<Node>)| {
+        let entry = |(key, node): (Spanned<String>, Spanned<Node>)| {
             let value = Self {
                 line: key.referenced.line(),
                 path: format!("{}{dot}{}", self.path, key.value),
-                node: node.value.clone(),
+                node: node.value,
             };
-            (key.value.clone(), value)
+            (key.value, value)
         };
-        Ok(entries.iter().map(entry).collect())
+        Ok(entries.into_iter().map(entry).collect())
     }
 
     /// The same, to be taken one by one.
     pub(super) fn fields(self) -> Result<Fields, ConfigError> {
+        let (line, path) = (self.line, self.path.clone());
         Ok(Fields {
             left: self.entries()?,
             asked: Vec::new(),
-            line: self.line,
-            path: self.path,
+            line,
+            path,
         })
     }
 
@@ -351,6 +352,11 @@ impl Fields {
     pub(super) fn need(&mut self, key: &'static str) -> Result<Value, ConfigError> {
         self.take(key)
             .ok_or_else(|| self.here().error(format!("{key} is missing")))
+    }
+
+    /// The mapping under `key`, without entries where it is left out.
+    pub(super) fn section(&mut self, key: &'static str) -> Result<Self, ConfigError> {
+        self.take(key).unwrap_or_else(|| self.here()).fields()
     }
 
     /// The value of `key` read by `read`, else `default`.

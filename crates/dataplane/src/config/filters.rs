@@ -1,9 +1,10 @@
 //! Parameters of the filters.
 
+use core::ops::Bound;
 use std::collections::BTreeMap;
 
 use super::document::{ConfigError, Value};
-use super::reading::{Named, Reading, Roles, choose, only};
+use super::reading::{Reading, Roles, choose, only};
 use super::role::Role;
 use super::scorers;
 use crate::pipeline::Proximity;
@@ -13,7 +14,7 @@ use crate::pipeline::filters::{
     SloHeadroomTierFilter, TopologyAffinityFilter, TtftSource, UtilizationFilter,
     UtilizationMetric,
 };
-use crate::signals::{APPROXIMATE_PREFIX, IN_FLIGHT_LOAD, PREDICTED_LATENCY};
+use crate::signals::IN_FLIGHT_LOAD;
 
 pub(super) fn label_selector(reading: &mut Reading<'_>) -> Roles {
     let mut match_labels = BTreeMap::new();
@@ -104,22 +105,18 @@ pub(super) fn prefix_affinity(reading: &mut Reading<'_>) -> Roles {
         ("latencyPredictor", Source::Predictor),
     ];
     let source = reading.choice("ttftSource", Source::Throughput, &sources)?;
-    let peak = reading.fields.take("peakPrefillThroughput");
-    let peak = peak.map_or(Ok(15_928.0), |value| match value.f64()? {
-        peak if peak > 0.0 => Ok(peak),
-        peak => Err(value.error(format!("is {peak}: allowed is more than 0"))),
-    })?;
+    let above_0 = (Bound::Excluded(0.0), Bound::Unbounded);
+    let peak = reading.number("peakPrefillThroughput", 15_928.0, above_0, "more than 0")?;
     let ttft_source = match source {
         Source::Throughput => {
             reading.need(IN_FLIGHT_LOAD);
             TtftSource::prefill_throughput(peak)
         }
         Source::Predictor => {
-            reading.need(PREDICTED_LATENCY);
+            reading.need_predictions();
             TtftSource::latency_predictor()
         }
     };
-    let key = "prefixMatchInfoProducerName";
     only(Role::filter(PrefixCacheAffinityFilter {
         affinity_threshold: reading.number(
             "affinityThreshold",
@@ -131,9 +128,7 @@ pub(super) fn prefix_affinity(reading: &mut Reading<'_>) -> Roles {
         max_ttft_penalty_ms: reading
             .non_negative("maxTTFTPenaltyMs", default.max_ttft_penalty_ms)?,
         ttft_source,
-        prefix_producer: reading
-            .producer(key, APPROXIMATE_PREFIX, Named::Producer)?
-            .into(),
+        prefix_producer: reading.prefix_producer()?.into(),
     }))
 }
 

@@ -17,13 +17,13 @@ pub(super) struct Instance {
     pub(super) kind: String,
     /// Where it is written; where it would be if the file had it.
     pub(super) place: Value,
-    pub(super) origin: Origin,
+    origin: Origin,
     roles: Vec<Role>,
 }
 
 /// How an instance came about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Origin {
+enum Origin {
     /// The file lists it.
     Listed,
     /// It is missing in the file and needed.
@@ -75,6 +75,11 @@ impl Instance {
         })
     }
 
+    /// Whether the file lists it.
+    pub(super) fn is_listed(&self) -> bool {
+        self.origin == Origin::Listed
+    }
+
     /// Whether nothing comes of it here.
     pub(super) fn is_idle(&self) -> bool {
         self.roles.is_empty()
@@ -117,19 +122,16 @@ impl Instances {
 
     /// Whether the file lists an instance of this name.
     pub(super) fn lists(&self, name: &str) -> bool {
-        let found = self.find(name).map(|place| &self.all[place]);
-        found.is_some_and(|instance| instance.origin == Origin::Listed)
+        self.find(name)
+            .is_some_and(|place| self.all[place].is_listed())
     }
 
     /// The instance that a file names, which has to be one that it lists.
     pub(super) fn resolve(&self, reference: &Reference) -> Result<usize, ConfigError> {
         let found = self.find(&reference.name);
-        let found = found.filter(|_| self.lists(&reference.name));
+        let found = found.filter(|&place| self.all[place].is_listed());
         found.ok_or_else(|| {
-            let listed = self
-                .all
-                .iter()
-                .filter(|other| other.origin == Origin::Listed);
+            let listed = self.all.iter().filter(|other| other.is_listed());
             let listed = listed.map(|instance| instance.name.as_str());
             let similar = registry::similar(&reference.name, listed);
             let problem = format!("no plugin is named {}: {similar}", reference.name);

@@ -49,7 +49,7 @@ use std::sync::Arc;
 
 pub use document::ConfigError;
 pub use options::BuildOptions;
-pub use shipped::shipped;
+pub use shipped::{shipped, shipped_named};
 
 use crate::gateway::GatewayPolicies;
 use plan::Plan;

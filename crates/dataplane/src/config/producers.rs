@@ -2,7 +2,7 @@
 
 use foretoken_des_kernel::SimDuration;
 
-use super::document::{ConfigError, Value};
+use super::document::{ConfigError, Fields, Value};
 use super::options::BuildOptions;
 use super::reading::{Reading, Roles, only};
 use super::role::{Rank, Role};
@@ -68,12 +68,9 @@ pub(super) fn approximate(reading: &mut Reading<'_>) -> Roles {
 
 pub(super) fn precise(reading: &mut Reading<'_>) -> Roles {
     let mut config = PrecisePrefixConfig::default();
-    if let Some(tokens) = reading.fields.take("tokenProcessorConfig") {
-        config.block_size_tokens = token_processor(reading, tokens)?;
-    }
-    if let Some(indexer) = reading.fields.take("indexerConfig") {
-        index(indexer, &mut config)?;
-    }
+    let tokens = reading.fields.section("tokenProcessorConfig")?;
+    config.block_size_tokens = token_processor(reading, tokens, config.block_size_tokens)?;
+    index(reading.fields.section("indexerConfig")?, &mut config)?;
     // How events travel is not simulated, so only the form is checked.
     if let Some(events) = reading.fields.take("kvEventsConfig") {
         events.entries()?;
@@ -94,8 +91,11 @@ pub(super) fn precise_with_scorer(reading: &mut Reading<'_>) -> Roles {
     Ok(roles)
 }
 
-fn token_processor(reading: &mut Reading<'_>, tokens: Value) -> Result<u32, ConfigError> {
-    let mut fields = tokens.fields()?;
+fn token_processor(
+    reading: &mut Reading<'_>,
+    mut fields: Fields,
+    default: u32,
+) -> Result<u32, ConfigError> {
     let block = fields.maybe("blockSizeTokens", at_least_one)?;
     let old = fields.take("blockSize");
     let old_block = old.as_ref().map(at_least_one).transpose()?;
@@ -109,24 +109,18 @@ fn token_processor(reading: &mut Reading<'_>, tokens: Value) -> Result<u32, Conf
             "blockSize is deprecated: it is called blockSizeTokens",
         );
     }
-    Ok(block.or(old_block).unwrap_or(16))
+    Ok(block.or(old_block).unwrap_or(default))
 }
 
-fn index(indexer: Value, config: &mut PrecisePrefixConfig) -> Result<(), ConfigError> {
-    let mut fields = indexer.fields()?;
-    if let Some(backend) = fields.take("kvBlockIndexConfig") {
-        let mut backend = backend.fields()?;
-        if let Some(memory) = backend.take("inMemoryConfig") {
-            let mut memory = memory.fields()?;
-            config.index_size = memory.or("size", config.index_size, at_least_one)?;
-            config.pod_cache_size =
-                memory.or("podCacheSize", config.pod_cache_size, at_least_one)?;
-            memory.finish()?;
-        }
-        backend.ignore("enableMetrics");
-        backend.ignore("metricsLoggingInterval");
-        backend.finish()?;
-    }
+fn index(mut fields: Fields, config: &mut PrecisePrefixConfig) -> Result<(), ConfigError> {
+    let mut backend = fields.section("kvBlockIndexConfig")?;
+    let mut memory = backend.section("inMemoryConfig")?;
+    config.index_size = memory.or("size", config.index_size, at_least_one)?;
+    config.pod_cache_size = memory.or("podCacheSize", config.pod_cache_size, at_least_one)?;
+    memory.finish()?;
+    backend.ignore("enableMetrics");
+    backend.ignore("metricsLoggingInterval");
+    backend.finish()?;
     if let Some(tiers) = fields.take("kvCacheBackendConfigs") {
         // A tier that is not listed counts in full.
         (config.gpu_weight, config.cpu_weight) = (1.0, 1.0);

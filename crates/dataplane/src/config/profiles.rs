@@ -105,9 +105,8 @@ pub(super) fn disagg(reading: &mut Reading<'_>) -> Roles {
         ("prefill-first", StageOrder::PrefillFirst),
     ];
     let order = reading.choice("stageOrder", StageOrder::DecodeFirst, &orders)?;
-    let section = |fields: &mut Fields, key| fields.take(key).unwrap_or_else(|| fields.here());
-    let mut profiles = section(&mut reading.fields, "profiles").fields()?;
-    let mut deciders = section(&mut reading.fields, "deciders").fields()?;
+    let mut profiles = reading.fields.section("profiles")?;
+    let mut deciders = reading.fields.section("deciders")?;
     let decode = name_in(&mut profiles, "decode", reading, &["decodeProfile"])?;
     let prefill = name_in(&mut profiles, "prefill", reading, &["prefillProfile"])?;
     let encode = name_in(&mut profiles, "encode", reading, &["encodeProfile"])?;
@@ -122,10 +121,12 @@ pub(super) fn disagg(reading: &mut Reading<'_>) -> Roles {
         reading.warn(&encode.place, text);
     }
     if let Some(decider) = encode_decider {
-        reading.notes.named.push((Named::Decider, decider));
+        reading.note(Named::Decider, decider);
     }
     let order = match (order, decider) {
-        (StageOrder::DecodeFirst, decider) => Order::DecodeFirst(known(reading, decider)),
+        (StageOrder::DecodeFirst, decider) => {
+            Order::DecodeFirst(decider.map(|decider| reading.note(Named::Decider, decider)))
+        }
         (StageOrder::PrefillFirst, None) => Order::PrefillFirst,
         (StageOrder::PrefillFirst, Some(decider)) => {
             return Err(decider
@@ -148,16 +149,8 @@ pub(super) fn prefill_decode(reading: &mut Reading<'_>) -> Roles {
     reading
         .fields
         .maybe("primaryPort", Value::unsigned::<u16>)?;
-    let order = Order::DecodeFirst(known(reading, Some(decider)));
+    let order = Order::DecodeFirst(Some(reading.note(Named::Decider, decider)));
     only(stages(reading, decode, prefill, order))
-}
-
-/// Notes that a decider is named.
-fn known(reading: &mut Reading<'_>, decider: Option<Reference>) -> Option<String> {
-    let decider = decider?;
-    let name = decider.name.clone();
-    reading.notes.named.push((Named::Decider, decider));
-    Some(name)
 }
 
 fn stages(
@@ -166,11 +159,9 @@ fn stages(
     prefill: Option<Reference>,
     order: Order,
 ) -> Role {
-    let mut profile = |reference: Option<Reference>, usual: &str| {
-        let name = reference.as_ref().map_or(usual, |r| &r.name).to_owned();
-        let reference = reference.map(|reference| (Named::Profile, reference));
-        reading.notes.named.extend(reference);
-        name
+    let mut profile = |reference: Option<Reference>, usual: &str| match reference {
+        Some(reference) => reading.note(Named::Profile, reference),
+        None => usual.to_owned(),
     };
     Role::Handler(Handler::Disagg {
         decode: profile(decode, "decode"),

@@ -159,7 +159,7 @@ impl Reading<'_> {
     }
 
     /// The name of a producer, which is needed where it is the usual one.
-    pub(super) fn producer(
+    fn producer(
         &mut self,
         key: &'static str,
         usual: &'static str,
@@ -171,12 +171,15 @@ impl Reading<'_> {
                 self.need(usual);
                 Ok(usual.to_owned())
             }
-            Some(reference) => {
-                let name = reference.name.clone();
-                self.notes.named.push((named, reference));
-                Ok(name)
-            }
+            Some(reference) => Ok(self.note(named, reference)),
         }
+    }
+
+    /// Notes that parameters name it, and gives the name.
+    pub(super) fn note(&mut self, named: Named, reference: Reference) -> String {
+        let name = reference.name.clone();
+        self.notes.named.push((named, reference));
+        name
     }
 
     /// A producer is needed under its usual name.

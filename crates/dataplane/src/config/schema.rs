@@ -2,7 +2,7 @@
 
 use foretoken_des_kernel::SimDuration;
 
-use super::document::{ConfigError, Value};
+use super::document::{ConfigError, Fields, Value};
 
 /// Versions that are read: the current one, the deprecated one and the one of newer guides.
 const API_VERSIONS: [&str; 3] = [
@@ -66,7 +66,7 @@ impl Reference {
 }
 
 /// The section `flowControl`.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct FlowEntry {
     pub(super) max_bytes: Option<u64>,
     pub(super) max_requests: Option<u64>,
@@ -113,7 +113,7 @@ impl Document {
             .take("schedulingProfiles")
             .map(|profiles| list(Some(profiles), profile))
             .transpose()?;
-        let mut flow = flow(root.take("flowControl"))?;
+        let mut flow = flow(root.section("flowControl")?)?;
         if let Some(detector) = root.take("saturationDetector") {
             let line = detector.line();
             let old = reference(detector)?;
@@ -122,8 +122,8 @@ impl Document {
             ));
             flow.saturation_detector.get_or_insert(old);
         }
-        let mut others = data_layer(root.take("dataLayer"))?;
-        others.extend(request_handler(root.take("requestHandler"))?);
+        let mut others = data_layer(root.section("dataLayer")?)?;
+        others.extend(request_handler(root.section("requestHandler")?)?);
         if let Some(parser) = root.take("parser") {
             let line = parser.line();
             others.push(reference(parser)?);
@@ -223,11 +223,7 @@ fn reference(value: Value) -> Result<Reference, ConfigError> {
     Ok(reference)
 }
 
-fn flow(value: Option<Value>) -> Result<FlowEntry, ConfigError> {
-    let Some(value) = value else {
-        return Ok(FlowEntry::default());
-    };
-    let mut fields = value.fields()?;
+fn flow(mut fields: Fields) -> Result<FlowEntry, ConfigError> {
     let entry = FlowEntry {
         max_bytes: fields.maybe("maxBytes", Value::quantity)?,
         max_requests: fields.maybe("maxRequests", Value::quantity)?,
@@ -269,11 +265,7 @@ fn band(value: Value) -> Result<BandEntry, ConfigError> {
 }
 
 /// Where data come from: a simulation has its own sources, so only the form and the names are checked.
-fn data_layer(value: Option<Value>) -> Result<Vec<Reference>, ConfigError> {
-    let Some(value) = value else {
-        return Ok(Vec::new());
-    };
-    let mut fields = value.fields()?;
+fn data_layer(mut fields: Fields) -> Result<Vec<Reference>, ConfigError> {
     let mut named = Vec::new();
     fields.maybe("injectDefaults", Value::bool)?;
     list(fields.take("sources"), |source| {
@@ -291,11 +283,7 @@ fn data_layer(value: Option<Value>) -> Result<Vec<Reference>, ConfigError> {
     Ok(named)
 }
 
-fn request_handler(value: Option<Value>) -> Result<Vec<Reference>, ConfigError> {
-    let Some(value) = value else {
-        return Ok(Vec::new());
-    };
-    let mut fields = value.fields()?;
+fn request_handler(mut fields: Fields) -> Result<Vec<Reference>, ConfigError> {
     let parsers = list(fields.take("parsers"), reference)?;
     fields.finish()?;
     Ok(parsers)

@@ -90,17 +90,10 @@ pub(super) fn sessions(
     let ttl = reading.seconds("evictionTtlSeconds", 300)?;
     let sweep = positive_seconds(reading, "evictionSweepSeconds", 10)?;
     let profile = reading.fields.maybe("profileName", Reference::read)?;
-    let bound = match profile {
-        Some(profile) => {
-            let is_prefill = profile.name == "prefill";
-            reading.notes.named.push((Named::Profile, profile));
-            if is_prefill {
-                BoundPick::Prefill
-            } else {
-                BoundPick::Primary
-            }
-        }
-        None => BoundPick::Primary,
+    let profile = profile.map(|profile| reading.note(Named::Profile, profile));
+    let bound = match profile.as_deref() {
+        Some("prefill") => BoundPick::Prefill,
+        _ => BoundPick::Primary,
     };
     let strategy = match strategy {
         Strategy::Token => SessionStrategy::EncodedEndpointHeader,
@@ -207,10 +200,7 @@ pub(super) fn unknown_attribute(
 fn linear(value: Value) -> Result<(Better, ScoreRange), ConfigError> {
     let mut algorithm = value.fields()?;
     choose(&algorithm.need("type")?, &[("linear", ())])?;
-    let mut linear = algorithm
-        .take("linear")
-        .unwrap_or_else(|| algorithm.here())
-        .fields()?;
+    let mut linear = algorithm.section("linear")?;
     algorithm.finish()?;
     let directions = [
         ("lower", Better::Lower),

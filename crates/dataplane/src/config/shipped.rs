@@ -51,3 +51,16 @@ pub const fn shipped() -> &'static [(&'static str, &'static str)] {
         "wide-expert-parallelism"
     )
 }
+
+/// The one of [`shipped`] with this name.
+///
+/// ```
+/// use foretoken_dataplane::config::shipped_named;
+///
+/// assert!(shipped_named("optimized-baseline").is_some());
+/// assert!(shipped_named("optimized-baseline.yaml").is_none());
+/// ```
+pub fn shipped_named(name: &str) -> Option<&'static str> {
+    let found = shipped().iter().find(|(other, _)| *other == name);
+    found.map(|(_, yaml)| *yaml)
+}

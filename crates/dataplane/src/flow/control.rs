@@ -124,6 +124,7 @@ impl FlowControl {
             entries: 0,
             awake: false,
         };
+        flow.list_levels();
         flow.provision(start, ObjectivePriority::new(0), Origin::Configured);
         flow
     }
@@ -361,16 +362,16 @@ impl FlowControl {
     }
 
     fn provision(&mut self, now: SimTime, priority: ObjectivePriority, origin: Origin) {
-        let there = self.bands.iter_mut().find(|band| band.priority == priority);
-        if let Some(band) = there {
+        if let Ok(place) = self.place(priority) {
+            let band = &mut self.bands[place];
             if band.origin == Origin::FormerObjective {
                 band.origin = origin;
             }
         } else {
             let band = Band::new(now, priority, origin, self.config.template(priority));
             self.bands.push(band);
+            self.list_levels();
         }
-        self.list_levels();
     }
 
     fn list_levels(&mut self) {

@@ -108,7 +108,7 @@ impl Gateway {
         let mut cx =
             GatewayContext::with_signals(*now, endpoints, signals, &mut self.streams.admission);
         if let Admission::Legacy(legacy) = &mut self.admission
-            && let Some(reason) = legacy.refusal(&view, &cx.everyone(), &mut cx)?
+            && let Some(reason) = legacy.refusal(&view, &mut cx)?
         {
             return Ok(Err(reason));
         }

@@ -79,8 +79,7 @@ impl Decider for PrefixBasedDecider {
         let Some(found) = cx.signals.prefix.get(APPROXIMATE_PREFIX, decode) else {
             return false;
         };
-        // The last block may be padded, so more than the prompt can be cached.
-        let cached = u64::from(found.unweighted) * u64::from(found.block_size);
-        u64::from(prompt).saturating_sub(cached) >= u64::from(self.non_cached_tokens)
+        // More than the prompt can be cached.
+        u64::from(prompt).saturating_sub(found.cached_tokens()) >= u64::from(self.non_cached_tokens)
     }
 }

@@ -233,10 +233,8 @@ impl DataProducer for ApproximatePrefix {
     ) {
         let block_size = self.block_size(endpoints);
         self.hash(request, block_size);
-        for target in [Some(placement.endpoint), placement.known_prefill()] {
-            let endpoint = endpoints
-                .iter()
-                .find(|endpoint| Some(endpoint.id) == target);
+        for target in placement.known_endpoints() {
+            let endpoint = endpoints.iter().find(|endpoint| endpoint.id == target);
             if let Some(endpoint) = endpoint {
                 self.record(endpoint);
             }

@@ -238,10 +238,7 @@ impl DataProducer for PrecisePrefix {
         };
         self.hash(request);
         let place = Place::Speculative(now + ttl);
-        for endpoint in [Some(placement.endpoint), placement.known_prefill()]
-            .into_iter()
-            .flatten()
-        {
+        for endpoint in placement.known_endpoints() {
             for index in 0..self.chain.keys().len() {
                 self.add(self.chain.keys()[index], Holding { endpoint, place }, now);
             }

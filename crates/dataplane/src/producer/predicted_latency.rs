@@ -3,13 +3,13 @@
 use core::fmt;
 use std::sync::Arc;
 
-use foretoken_des_kernel::SimTime;
+use foretoken_des_kernel::{SimDuration, SimTime};
 use foretoken_workload::{RequestId, RequestView};
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 use crate::headers::{tpot_target, ttft_target};
-use crate::producer::{DataProducer, Response};
+use crate::producer::{DataProducer, Response, place};
 use crate::router::Placement;
 use crate::signals::{
     APPROXIMATE_PREFIX, IN_FLIGHT_LOAD, LatencyEstimate, PREDICTED_LATENCY, Signals,
@@ -118,6 +118,18 @@ pub struct PredictedLatencies {
     predictor: Option<Box<dyn LatencyPredictor>>,
     /// Targets of the time per output token of what runs on each endpoint, in milliseconds.
     running: HashMap<RequestId, (EndpointId, Option<f64>), FxBuildHasher>,
+    /// Where each endpoint stands in the decision, by id.
+    positions: Vec<Option<usize>>,
+    /// What runs on each endpoint of the decision.
+    loads: Vec<Load>,
+}
+
+/// What this gateway has running on an endpoint.
+#[derive(Debug, Clone, Copy, Default)]
+struct Load {
+    requests: u64,
+    /// The smallest of their targets of the time per output token, in milliseconds.
+    tightest: Option<f64>,
 }
 
 impl fmt::Debug for PredictedLatencies {
@@ -144,6 +156,8 @@ impl PredictedLatencies {
             config,
             predictor: None,
             running: HashMap::with_hasher(FxBuildHasher),
+            positions: Vec::new(),
+            loads: Vec::new(),
         }
     }
 
@@ -154,50 +168,53 @@ impl PredictedLatencies {
         self
     }
 
-    /// Requests that this gateway has running on an endpoint, and the smallest of their targets of
-    /// the time per output token.
-    fn on_endpoint(&self, endpoint: EndpointId) -> (u64, Option<f64>) {
-        // A count and a minimum do not depend on the order.
-        let here = self.running.values().filter(|(id, _)| *id == endpoint);
-        here.fold((0, None), |(count, least), &(_, target)| {
-            let least = match (least, target) {
+    /// Adds up what runs on each of `endpoints`. Counts and minima do not depend on the order.
+    fn count(&mut self, endpoints: &[EndpointView]) {
+        place(&mut self.positions, endpoints);
+        self.loads.clear();
+        self.loads.resize(endpoints.len(), Load::default());
+        for &(endpoint, target) in self.running.values() {
+            let position = self.positions.get(endpoint.index()).copied().flatten();
+            let Some(position) = position else { continue };
+            let load = &mut self.loads[position];
+            load.requests += 1;
+            load.tightest = match (load.tightest, target) {
                 (Some(a), Some(b)) => Some(f64::min(a, b)),
                 (a, b) => a.or(b),
             };
-            (count + 1, least)
-        })
+        }
     }
+}
 
+impl PredictedLatencyConfig {
+    /// What `predicted` leaves of the targets in milliseconds, 0 if there is none.
     fn estimate(
-        &mut self,
-        request: &RequestView<'_>,
+        &self,
+        predicted: PredictedLatency,
+        ttft_target: f64,
+        tpot_target: f64,
         endpoint: &EndpointView,
-        features: &LatencyFeatures,
-    ) -> Option<LatencyEstimate> {
-        let predicted = self.predictor.as_mut()?.predict(features)?;
-        let (dispatched, least) = self.on_endpoint(endpoint.id);
-        let ms = |target: Option<foretoken_des_kernel::SimDuration>| {
-            target.map_or(0.0, foretoken_des_kernel::SimDuration::as_millis_f64)
-        };
-        let ttft_headroom_ms = ms(ttft_target(request)) - predicted.ttft_ms;
-        let buffer = self.config.slo_buffer_factor;
-        let ignored = !self.config.streaming_mode || endpoint.role() == Role::Prefill;
+        load: Load,
+    ) -> LatencyEstimate {
+        let ttft_headroom_ms = ttft_target - predicted.ttft_ms;
+        let buffer = self.slo_buffer_factor;
+        let ignored = !self.streaming_mode || endpoint.role() == Role::Prefill;
         let (tpot_headroom_ms, tpot_valid) = if ignored {
             (0.0, true)
         } else {
-            let own = ms(tpot_target(request)) * buffer;
-            let target = least.map_or(own, |least| own.min(least * buffer));
+            let own = tpot_target * buffer;
+            let target = load.tightest.map_or(own, |least| own.min(least * buffer));
             (target - predicted.tpot_ms, predicted.tpot_ms < target)
         };
-        Some(LatencyEstimate {
+        LatencyEstimate {
             ttft_ms: predicted.ttft_ms,
             tpot_ms: predicted.tpot_ms,
             ttft_headroom_ms,
             tpot_headroom_ms,
             ttft_valid: ttft_headroom_ms > 0.0,
             tpot_valid,
-            dispatched,
-        })
+            dispatched: load.requests,
+        }
     }
 }
 
@@ -210,8 +227,13 @@ impl DataProducer for PredictedLatencies {
         signals: &mut Signals,
     ) {
         let Some(request) = request else { return };
-        let name = self.name.clone();
-        signals.latency.begin(&name, endpoints.len());
+        self.count(endpoints);
+        let column = signals.latency.begin(&self.name, endpoints.len());
+        let Some(predictor) = &mut self.predictor else {
+            return;
+        };
+        let ms = |target: Option<SimDuration>| target.map_or(0.0, SimDuration::as_millis_f64);
+        let (ttft, tpot) = (ms(ttft_target(request)), ms(tpot_target(request)));
         for (position, endpoint) in endpoints.iter().enumerate() {
             let prefix = signals.prefix.get(&self.config.prefix_producer, position);
             let load = signals
@@ -226,9 +248,10 @@ impl DataProducer for PredictedLatencies {
                 prefix_share: prefix.map_or(0.0, |found| found.share()),
                 prefill_tokens_in_flight: load.map_or(0, |load| load.tokens),
             };
-            if let Some(estimate) = self.estimate(request, endpoint, &features) {
-                signals.latency.set(&name, position, estimate);
-            }
+            let load = self.loads[position];
+            column[position] = predictor
+                .predict(&features)
+                .map(|predicted| self.config.estimate(predicted, ttft, tpot, endpoint, load));
         }
     }
 
@@ -240,7 +263,7 @@ impl DataProducer for PredictedLatencies {
         _signals: &Signals,
         _now: SimTime,
     ) {
-        let target = tpot_target(request).map(foretoken_des_kernel::SimDuration::as_millis_f64);
+        let target = tpot_target(request).map(SimDuration::as_millis_f64);
         self.running
             .insert(request.id, (placement.endpoint, target));
     }

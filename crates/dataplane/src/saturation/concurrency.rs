@@ -4,7 +4,7 @@ use foretoken_workload::{Positive, RequestView};
 
 use super::{Aggregate, SaturationDetector};
 use crate::pipeline::Filter;
-use crate::signals::{IN_FLIGHT_LOAD, InFlight};
+use crate::signals::{IN_FLIGHT_LOAD, InFlight, attribute};
 use crate::view::GatewayContext;
 
 /// What a [`ConcurrencyDetector`] counts.
@@ -64,13 +64,7 @@ impl ConcurrencyDetector {
     /// What is in flight on the endpoint at a position.
     fn counters<'a>(&self, cx: &GatewayContext<'a>) -> impl Fn(usize) -> InFlight + use<'a> {
         let counters = cx.signals.in_flight.column(&self.producer);
-        move |position| {
-            counters
-                .get(position)
-                .copied()
-                .flatten()
-                .unwrap_or_default()
-        }
+        move |position| attribute(counters, position).unwrap_or_default()
     }
 
     fn load(&self, load: InFlight) -> f64 {

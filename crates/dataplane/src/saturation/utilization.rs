@@ -5,6 +5,7 @@ use foretoken_workload::{Positive, RequestView};
 
 use super::{Aggregate, SaturationDetector};
 use crate::pipeline::Filter;
+use crate::pipeline::filters::retain_or_all;
 use crate::view::{EndpointView, GatewayContext};
 
 /// Goes by the queues and the KV usage that engines report (llm-d's `utilization-detector`).
@@ -110,9 +111,8 @@ impl Filter for UtilizationDetector {
         candidates: &mut Vec<usize>,
         cx: &mut GatewayContext<'_>,
     ) {
-        let has_room = |&position: &usize| self.has_room(&cx.endpoints[position], cx.now);
-        if candidates.iter().any(has_room) {
-            candidates.retain(has_room);
-        }
+        retain_or_all(candidates, |position| {
+            self.has_room(&cx.endpoints[position], cx.now)
+        });
     }
 }

@@ -19,7 +19,7 @@ pub struct BlockTable {
 impl BlockTable {
     /// Number of blocks held.
     pub fn len(&self) -> u32 {
-        u32::try_from(self.blocks.len()).expect("a pool has fewer than 2^32 blocks")
+        block_count(self.blocks.len())
     }
 
     /// Whether nothing is held.
@@ -82,7 +82,7 @@ impl KvCache {
         let mut blocks: Vec<BlockId> = tables.flat_map(|table| &table.blocks).copied().collect();
         blocks.sort_unstable();
         blocks.dedup();
-        u32::try_from(blocks.len()).expect("a pool has fewer than 2^32 blocks")
+        block_count(blocks.len())
     }
 
     /// Tokens whose block a sequence shares with others, counted once for every holder but the first.
@@ -109,11 +109,8 @@ impl KvCache {
 
     /// How many blocks at the start of `chain` are cached.
     pub fn matching(&self, chain: &[BlockHash]) -> u32 {
-        let count = chain
-            .iter()
-            .take_while(|&&key| self.index.get(key).is_some())
-            .count();
-        u32::try_from(count).expect("a pool has fewer than 2^32 blocks")
+        let cached = chain.iter().map_while(|&key| self.index.get(key));
+        block_count(cached.count())
     }
 
     /// Free blocks that `table` would take to reach `tokens` tokens, with `hits` shared.
@@ -121,7 +118,7 @@ impl KvCache {
         let need = tokens.div_ceil(self.block_size) as usize;
         let new = need.saturating_sub(table.blocks.len() + hits.len());
         let revived = hits.iter().filter(|&&hit| self.pool.is_free(hit)).count();
-        u32::try_from(new + revived).expect("a pool has fewer than 2^32 blocks")
+        block_count(new + revived)
     }
 
     /// Shares `hits` into `table` and takes free blocks until it reaches `tokens` tokens; all or
@@ -156,8 +153,7 @@ impl KvCache {
 
     /// Tokens that fit into so many blocks.
     fn tokens_in(&self, blocks: usize) -> u32 {
-        let blocks = u32::try_from(blocks).expect("a pool has fewer than 2^32 blocks");
-        blocks.saturating_mul(self.block_size)
+        block_count(blocks).saturating_mul(self.block_size)
     }
 
     /// Whether any block that is full with the first `tokens` tokens has still to be
@@ -188,9 +184,7 @@ impl KvCache {
         for (&id, &key) in fresh {
             self.pool.set_key(id, key);
             self.index.insert(key, id);
-            if let Some(events) = &mut self.events {
-                events.push(KvEvent::Stored { hash: key });
-            }
+            self.note(KvEvent::Stored { hash: key });
         }
         table.registered = self.tokens_in(full);
     }
@@ -214,18 +208,25 @@ impl KvCache {
         }
         self.index.clear();
         self.pool.clear_keys();
-        if let Some(events) = &mut self.events {
-            events.push(KvEvent::Cleared);
-        }
+        self.note(KvEvent::Cleared);
         true
     }
 
     fn forget(&mut self, key: BlockHash, id: BlockId) {
         self.index.remove(key, id);
+        self.note(KvEvent::Removed { hash: key });
+    }
+
+    fn note(&mut self, event: KvEvent) {
         if let Some(events) = &mut self.events {
-            events.push(KvEvent::Removed { hash: key });
+            events.push(event);
         }
     }
+}
+
+/// A number of blocks of a pool.
+pub(crate) fn block_count(blocks: usize) -> u32 {
+    u32::try_from(blocks).expect("a pool has fewer than 2^32 blocks")
 }
 
 #[cfg(test)]

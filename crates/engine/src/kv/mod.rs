@@ -6,6 +6,7 @@ mod events;
 mod index;
 mod pool;
 
+pub(crate) use cache::block_count;
 pub use cache::{BlockTable, KvCache};
 pub use events::KvEvent;
 pub use pool::BlockId;

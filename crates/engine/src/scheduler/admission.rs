@@ -5,7 +5,7 @@ use foretoken_workload::{OrderKey, QueueSignals, Rekey};
 
 use super::{Scheduler, WAITING_EXIST};
 use crate::connector::{KvLoad, KvOffer};
-use crate::kv::BlockId;
+use crate::kv::{BlockId, block_count};
 use crate::plan::{Admission, StepPlan};
 use crate::sequence::{Slot, Status};
 
@@ -103,8 +103,7 @@ impl Scheduler {
                 let chain = sequence.chain(known - 1, self.config.block_size);
                 self.kv.lookup(chain, hits);
             }
-            let cached = u32::try_from(hits.len()).expect("a pool has fewer than 2^32 blocks")
-                * self.config.block_size;
+            let cached = block_count(hits.len()) * self.config.block_size;
             offer = sequence.origin.transfer.offer;
             if offer == KvOffer::Later {
                 return Scan::Passed;
@@ -143,11 +142,10 @@ impl Scheduler {
         let request = sequence.id;
         sequence.origin.transfer.offer = KvOffer::Nothing;
         if parks {
-            let shared = u32::try_from(hits.len()).expect("a pool has fewer than 2^32 blocks");
             plan.loads.push(KvLoad {
                 request,
                 tokens: external,
-                blocks: sequence.table.len() - shared,
+                blocks: sequence.table.len() - block_count(hits.len()),
             });
             sequence.status = Status::Loading;
             self.parked.push(slot);

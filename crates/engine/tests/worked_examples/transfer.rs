@@ -281,22 +281,11 @@ impl Side {
     }
 }
 
-const FREE: HostCosts = HostCosts {
-    ingest: SimDuration::ZERO,
-    ingest_per_token: SimDuration::ZERO,
-    schedule: SimDuration::ZERO,
-    schedule_per_sequence: SimDuration::ZERO,
-    update: SimDuration::ZERO,
-    update_per_sequence: SimDuration::ZERO,
-    deliver: SimDuration::ZERO,
-    deliver_per_sequence: SimDuration::ZERO,
-};
-
 /// D3, in time: the hand-over of a prompt of 35 tokens.
 #[test]
 fn a_prompt_is_handed_over() {
-    let mut prefill = Side::new(Scheduling::Asynchronous, FREE);
-    let mut decode = Side::new(Scheduling::Asynchronous, FREE);
+    let mut prefill = Side::new(Scheduling::Asynchronous, HostCosts::default());
+    let mut decode = Side::new(Scheduling::Asynchronous, HostCosts::default());
     prefill
         .engine
         .submit_remote(ms(0), request(0, 0, 35, 1), KvTransfer::produce());
@@ -349,7 +338,7 @@ fn a_prompt_is_handed_over() {
 fn a_load_starts_when_the_step_has_been_planned() {
     let host = HostCosts {
         schedule: SimDuration::from_millis(2),
-        ..FREE
+        ..HostCosts::default()
     };
     let mut side = Side::new(Scheduling::Asynchronous, host);
     side.engine.submit(ms(0), request(0, 0, 5, 9));
@@ -365,7 +354,7 @@ fn a_load_starts_when_the_step_has_been_planned() {
 #[test]
 fn a_load_is_noticed_with_the_step_that_ends_next() {
     for (loaded, scheduled) in [(30, 30), (31, 40)] {
-        let mut side = Side::new(Scheduling::Synchronous, FREE);
+        let mut side = Side::new(Scheduling::Synchronous, HostCosts::default());
         side.engine.submit(ms(0), request(0, 0, 5, 9));
         side.until(ms(5));
         side.engine
@@ -379,7 +368,7 @@ fn a_load_is_noticed_with_the_step_that_ends_next() {
 
 #[test]
 fn an_end_of_another_kind_leaves_nothing() {
-    let mut side = Side::new(Scheduling::Synchronous, FREE);
+    let mut side = Side::new(Scheduling::Synchronous, HostCosts::default());
     let stops = request(0, 0, 35, 1).stopping(1, 1);
     side.engine
         .submit_remote(ms(0), stops, KvTransfer::produce());
@@ -397,7 +386,7 @@ fn an_end_of_another_kind_leaves_nothing() {
 fn an_abort_before_the_load_is_confirmed() {
     let host = HostCosts {
         ingest: SimDuration::from_millis(3),
-        ..FREE
+        ..HostCosts::default()
     };
     let mut side = Side::new(Scheduling::Asynchronous, host);
     side.engine
@@ -426,7 +415,7 @@ fn a_stalled_engine_sleeps_until_an_abort() {
     ] {
         let host = HostCosts {
             update: SimDuration::from_millis(1),
-            ..FREE
+            ..HostCosts::default()
         };
         let mut side = Side::new(Scheduling::Synchronous, host);
         // 251 of 256 blocks, and one more from 33 on. The load takes the other five.
@@ -451,7 +440,7 @@ fn a_stalled_engine_sleeps_until_an_abort() {
 fn an_answer_of_later_is_asked_for_again_and_again() {
     let host = HostCosts {
         ingest: SimDuration::from_millis(3),
-        ..FREE
+        ..HostCosts::default()
     };
     let mut side = Side::new(Scheduling::Synchronous, host);
     for id in [0, 1] {

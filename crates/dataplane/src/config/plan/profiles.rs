@@ -2,7 +2,6 @@
 
 use super::{Planner, ProfilePlan};
 use crate::config::document::{ConfigError, Value};
-use crate::config::instance::Origin;
 use crate::config::reading::Named;
 use crate::config::registry::similar;
 use crate::config::role::Handler;
@@ -11,7 +10,7 @@ use crate::config::schema::{ProfileEntry, Reference};
 impl Planner {
     pub(super) fn profile_of_everything(&mut self) -> Result<ProfilePlan, ConfigError> {
         let listed: Vec<_> = (0..self.instances.all.len())
-            .filter(|&place| self.instances.all[place].origin == Origin::Listed)
+            .filter(|&place| self.instances.all[place].is_listed())
             .map(|place| (place, None))
             .collect();
         self.profile("default", &listed)

@@ -23,7 +23,7 @@ pub use topology::TopologyAffinityFilter;
 pub use utilization::{Condition, UtilizationFilter, UtilizationMetric};
 
 /// Keeps those that qualify; if none does, everybody.
-fn retain_or_all(candidates: &mut Vec<usize>, mut qualifies: impl FnMut(usize) -> bool) {
+pub(crate) fn retain_or_all(candidates: &mut Vec<usize>, mut qualifies: impl FnMut(usize) -> bool) {
     if candidates.iter().any(|&position| qualifies(position)) {
         candidates.retain(|&position| qualifies(position));
     }

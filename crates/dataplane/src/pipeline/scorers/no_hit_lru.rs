@@ -143,9 +143,8 @@ impl Scorer for NoHitLruScorer {
             _ => self.warmth(0..cx.endpoints.len(), cx),
         };
         if warmth == Warmth::Cold {
-            self.touch(placement.endpoint);
-            if let Some(prefill) = placement.known_prefill() {
-                self.touch(prefill);
+            for endpoint in placement.known_endpoints() {
+                self.touch(endpoint);
             }
         }
     }
