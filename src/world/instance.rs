@@ -88,6 +88,20 @@ impl Instance {
         })
     }
 
+    /// What its gauges would be if they were refreshed at any time, and what is still in the front end
+    /// counted; only adapters are as of the last step.
+    pub(crate) fn present(&self) -> EngineMetrics {
+        let stats = self.engine.stats();
+        EngineMetrics {
+            running: stats.running,
+            queued: stats.waiting,
+            kv_usage: f64::from(stats.kv_used) / f64::from(stats.kv_total.max(1)),
+            kv_blocks: stats.kv_total,
+            block_size: self.gauges.block_size,
+            adapters: self.gauges.adapters.clone(),
+        }
+    }
+
     /// After a step: what a scraper would read from now on.
     pub(crate) fn refresh_gauges(&mut self) {
         let stats = self.engine.stats();

@@ -36,14 +36,7 @@ impl<S: MetricSink> World<S> {
         let engines = &self.engines;
         for view in self.gateways[gateway].component.endpoints_mut() {
             let instance = &engines[index(view.id)];
-            let stats = instance.engine.stats();
-            view.observed_at = Some(now);
-            view.running = stats.running;
-            view.queued = stats.waiting;
-            view.kv_usage = f64::from(stats.kv_used) / f64::from(stats.kv_total.max(1));
-            view.kv_blocks = stats.kv_total;
-            view.block_size = instance.gauges.block_size;
-            view.adapters.clone_from(&instance.gauges.adapters);
+            instance.present().show(view, now);
         }
     }
 

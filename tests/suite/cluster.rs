@@ -12,7 +12,7 @@ use foretoken::dataplane::pipeline::scorers::{
     KvCacheUtilizationScorer, NoHitLruScorer, PrefixCacheScorer, QueueScorer,
 };
 use foretoken::dataplane::producer::{ApproximatePrefix, InFlightLoad, PrecisePrefix};
-use foretoken::dataplane::saturation::{ConcurrencyDetector, UtilizationDetector};
+use foretoken::dataplane::saturation::{ConcurrencyDetector, Unseen, UtilizationDetector};
 use foretoken::dataplane::transfer::LinkConfig;
 use foretoken::dataplane::{Admission, GatewayPolicies, Pipeline};
 use foretoken::metrics::{Outcome, Recording, RequestRecord};
@@ -459,6 +459,25 @@ impl Shape {
             None => simulation,
         }
     }
+}
+
+/// What was sent is forgotten with every look at the engines, also where a gateway sees the present.
+#[test]
+fn what_was_sent_does_not_pile_up_where_metrics_are_never_old() {
+    let mut policies = GatewayPolicies::default();
+    policies.admission = Admission::Legacy(LegacyAdmission::new(UtilizationDetector {
+        unseen: Unseen::Waiting,
+        ..UtilizationDetector::default()
+    }));
+    let mut requests = load(2.0, 60);
+    requests.client.class = SloClass::Sheddable;
+    let simulation = Simulation::new()
+        .latency(affine(1))
+        .workload(WorkloadSpec::from(requests))
+        .gateways([policies])
+        .instance(Instance::new(EngineConfig::default()));
+    let counts = Report::new(&record(simulation), 0, 0).overall.counts;
+    assert_eq!(counts.finished, 60, "refused: {:?}", counts.rejected);
 }
 
 proptest! {

@@ -198,14 +198,7 @@ impl Gateway {
     /// An endpoint's metrics arrive, and count as of `observed_at`.
     pub fn scraped(&mut self, id: EndpointId, observed_at: SimTime, metrics: &EngineMetrics) {
         if let Some(view) = self.endpoint(id) {
-            view.observed_at = Some(observed_at);
-            view.queued = metrics.queued;
-            view.running = metrics.running;
-            view.kv_usage = metrics.kv_usage;
-            view.kv_blocks = metrics.kv_blocks;
-            view.block_size = metrics.block_size;
-            view.adapters.clone_from(&metrics.adapters);
-            view.sent_since_observed = 0;
+            metrics.show(view, observed_at);
         }
     }
 

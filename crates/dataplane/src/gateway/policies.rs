@@ -4,7 +4,7 @@ use core::fmt;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use foretoken_des_kernel::{RngStreams, SimDuration, SimRng};
+use foretoken_des_kernel::{RngStreams, SimDuration, SimRng, SimTime};
 use foretoken_workload::{ObjectivePriority, RejectReason, Request, RequestId};
 
 use crate::admission::{Admitter, LegacyAdmission};
@@ -12,7 +12,7 @@ use crate::flow::FlowControl;
 use crate::producer::DataProducer;
 use crate::rewrite::ModelRewrite;
 use crate::router::{Placement, Router};
-use crate::view::Adapters;
+use crate::view::{Adapters, EndpointView};
 
 /// What decides when a request may leave the gateway.
 #[derive(Debug, Default)]
@@ -96,6 +96,20 @@ pub struct EngineMetrics {
     pub block_size: u32,
     /// Adapters.
     pub adapters: Arc<Adapters>,
+}
+
+impl EngineMetrics {
+    /// Takes them over into `view`, as of `at`.
+    pub fn show(&self, view: &mut EndpointView, at: SimTime) {
+        view.observed_at = Some(at);
+        view.queued = self.queued;
+        view.running = self.running;
+        view.kv_usage = self.kv_usage;
+        view.kv_blocks = self.kv_blocks;
+        view.block_size = self.block_size;
+        view.adapters.clone_from(&self.adapters);
+        view.sent_since_observed = 0;
+    }
 }
 
 /// What a gateway does with a request.
