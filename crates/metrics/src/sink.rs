@@ -1,7 +1,7 @@
 //! Where a running simulation pours what happens: [`MetricSink`].
 
 use foretoken_des_kernel::SimTime;
-use foretoken_workload::{Occurrence, Request, TokenRun};
+use foretoken_workload::{DecodeRun, Occurrence, Request, TokenRun};
 
 /// The accelerator's work on one step of an engine.
 ///
@@ -85,6 +85,13 @@ pub trait MetricSink {
         }
     }
 
+    /// The decodes of an engine, counted from 0, go on. Unless written, its
+    /// [tokens](DecodeRun::tokens) are told.
+    fn on_decodes(&mut self, instance: u32, run: &DecodeRun<'_>) {
+        let _ = instance;
+        self.on_tokens(&run.tokens);
+    }
+
     /// An accelerator finished a step.
     fn on_step(&mut self, step: &StepRecord) {
         let _ = step;
@@ -107,6 +114,9 @@ macro_rules! tell {
         }
         fn on_tokens(&mut $self, run: &TokenRun<'_>) {
             $($each.on_tokens(run);)+
+        }
+        fn on_decodes(&mut $self, instance: u32, run: &DecodeRun<'_>) {
+            $($each.on_decodes(instance, run);)+
         }
         fn on_step(&mut $self, step: &StepRecord) {
             $($each.on_step(step);)+
@@ -133,6 +143,11 @@ macro_rules! tell_all {
         fn on_tokens(&mut self, run: &TokenRun<'_>) {
             for sink in self.as_mut_slice() {
                 sink.on_tokens(run);
+            }
+        }
+        fn on_decodes(&mut self, instance: u32, run: &DecodeRun<'_>) {
+            for sink in self.as_mut_slice() {
+                sink.on_decodes(instance, run);
             }
         }
         fn on_step(&mut self, step: &StepRecord) {

@@ -51,7 +51,7 @@ pub use arrival::{ArrivalProcess, ArrivalSpec, Stage, StagedArrivals};
 pub use client::{ClientSpec, Headers, SloClass};
 pub use error::WorkloadError;
 pub use length::{LengthDistribution, LengthSpec};
-pub use lifecycle::{FinishReason, Lifecycle, Occurrence, RejectReason, TokenRun};
+pub use lifecycle::{DecodeRun, FinishReason, Lifecycle, Occurrence, RejectReason, TokenRun};
 pub use order::{
     ByPriority, Fcfs, LongestPrefixMatch, OrderKey, QueueOrder, QueueSignals, Rekey, Requeue,
     ShortestJobFirst,

@@ -118,6 +118,46 @@ impl<'a> TokenRun<'a> {
     }
 }
 
+/// Consecutive steps of one engine's decodes: every member of its batch gets one token a step.
+///
+/// A batch changes little from step to step, so that who joins and who leaves says all: whoever follows
+/// a batch by that has work to do per change and per step, not per token. Members that get their last
+/// token, or end otherwise, leave with their end, and are not named.
+///
+/// ```
+/// use foretoken_des_kernel::SimTime;
+/// use foretoken_workload::{DecodeRun, RequestId, TokenRun};
+///
+/// let members = [1, 4].map(RequestId::new);
+/// let times = [10, 20, 30].map(SimTime::from_nanos);
+/// let mut run = DecodeRun::new(TokenRun::new(&members, &times));
+/// run.joined = &members[1..];
+/// assert_eq!(run.tokens.tokens(), 6);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DecodeRun<'a> {
+    /// Who was a member after the last run of the same engine and is none in this one, though it has
+    /// not ended: it was preempted, or is left out of steps.
+    pub left: &'a [RequestId],
+    /// Who has been told a token before and is a member from this run on, in no particular order.
+    pub joined: &'a [RequestId],
+    /// All members, those that have just joined included, and when they get their tokens; without
+    /// times, if nothing but leaving is to be told.
+    pub tokens: TokenRun<'a>,
+}
+
+impl<'a> DecodeRun<'a> {
+    /// Steps of the batch of the last run.
+    pub const fn new(tokens: TokenRun<'a>) -> Self {
+        Self {
+            left: &[],
+            joined: &[],
+            tokens,
+        }
+    }
+}
+
 /// The stations of a request's life after its arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
