@@ -1,5 +1,6 @@
 //! What holds for whole runs, told by hand.
 
+mod decodes;
 mod golden;
 mod properties;
 mod sections;
