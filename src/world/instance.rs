@@ -8,6 +8,7 @@ use foretoken_dataplane::{Adapters, EndpointId, EndpointView};
 use foretoken_des_kernel::SimTime;
 use foretoken_engine::Engine;
 use foretoken_metrics::LevelRecord;
+use foretoken_workload::TokenRun;
 
 use super::wake_up::WakeUp;
 
@@ -77,6 +78,12 @@ impl Instance {
 
     pub(crate) fn id(&self) -> EndpointId {
         EndpointId::new(self.level.instance)
+    }
+
+    /// Further tokens are on their way to clients.
+    pub(crate) fn streamed(&mut self, run: &TokenRun<'_>) {
+        self.fruitless = 0;
+        self.last_told = self.last_told.max(run.last().unwrap_or(SimTime::ZERO));
     }
 
     /// Takes the level down; gives it if it changed.

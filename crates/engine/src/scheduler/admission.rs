@@ -94,7 +94,7 @@ impl Scheduler {
         let sequence = self.sequences[slot as usize].as_mut().expect(WAITING_EXIST);
         let known = sequence.known();
         hits.clear();
-        let mut computed = sequence.computed;
+        let mut computed = sequence.own.computed;
         let (mut external, mut offer) = (0, KvOffer::Nothing);
         // Whoever comes from a load has been asked about before.
         if computed == 0 {
@@ -157,7 +157,9 @@ impl Scheduler {
         sequence.register(&mut self.kv, end);
         let resumed = sequence.status == Status::Preempted;
         sequence.status = Status::Running;
-        sequence.computed = computed;
+        sequence.own.computed = computed;
+        sequence.seat = self.admissions;
+        self.admissions += 1;
         plan.push(sequence.advance(slot, tokens, self.config.scheduling));
         plan.admitted.push(Admission {
             request,
@@ -166,7 +168,7 @@ impl Scheduler {
         });
         self.parked.retain(|&other| other != slot);
         self.waiting.remove(slot);
-        self.running.push(slot);
+        self.take_seat(slot);
         *budget -= tokens;
         Scan::Admitted
     }
