@@ -6,7 +6,7 @@ use std::sync::Arc;
 use foretoken_dataplane::gateway::EngineMetrics;
 use foretoken_dataplane::{Adapters, EndpointId, EndpointView};
 use foretoken_des_kernel::SimTime;
-use foretoken_engine::Engine;
+use foretoken_engine::{Engine, EngineStats};
 use foretoken_metrics::LevelRecord;
 use foretoken_workload::TokenRun;
 
@@ -60,7 +60,7 @@ pub(crate) enum Standing {
 
 impl Instance {
     pub(crate) fn new(number: u32, engine: Engine, identity: Identity) -> Self {
-        let level = level(number, &engine);
+        let level = level(number, engine.stats());
         let mut instance = Self {
             engine,
             identity,
@@ -88,7 +88,7 @@ impl Instance {
 
     /// Takes the level down; gives it if it changed.
     pub(crate) fn take_level(&mut self) -> Option<LevelRecord> {
-        let level = level(self.level.instance, &self.engine);
+        let level = level(self.level.instance, self.engine.stats());
         (level != self.level).then(|| {
             self.level = level;
             level
@@ -147,8 +147,7 @@ impl Instance {
     }
 }
 
-fn level(instance: u32, engine: &Engine) -> LevelRecord {
-    let stats = engine.stats();
+pub(crate) const fn level(instance: u32, stats: EngineStats) -> LevelRecord {
     LevelRecord {
         instance,
         running: stats.running,

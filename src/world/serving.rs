@@ -12,7 +12,7 @@ use foretoken_workload::{
 
 use super::event::Event;
 use super::flight::{Flight, Leg};
-use super::instance::{Instance, Standing};
+use super::instance::{self, Instance, Standing};
 use super::reported::Entry;
 use super::signals::translate;
 use super::{FRUITLESS_WAKES, World, cancelled, index, is_end};
@@ -23,6 +23,13 @@ use crate::error::Error;
 struct Told {
     delay: SimDuration,
     horizon: SimTime,
+}
+
+/// The first instant that does not belong to a run.
+fn after(horizon: SimTime) -> SimTime {
+    horizon
+        .checked_add(SimDuration::from_nanos(1))
+        .unwrap_or(horizon)
 }
 
 impl Told {
@@ -153,7 +160,12 @@ impl<S: MetricSink> World<S> {
             fruitless,
             ..
         } = instance;
-        core.advance(cx.now(), &mut |event| match event {
+        // Nothing else happens before the next event.
+        let until = cx
+            .next_time()
+            .unwrap_or(SimTime::MAX)
+            .min(after(self.horizon));
+        core.advance_until(cx.now(), until, &mut |event| match event {
             // Nothing but the sink needs to hear of these.
             EngineEvent::Step(step) => self.sink.on_step(&StepRecord {
                 instance: level.instance,
@@ -162,6 +174,10 @@ impl<S: MetricSink> World<S> {
                 tokens: u32::try_from(step.shape.tokens()).unwrap_or(u32::MAX),
                 sequences: step.shape.sequences(),
             }),
+            EngineEvent::Level { at, stats } => {
+                *level = instance::level(level.instance, stats);
+                self.sink.on_level(at, level);
+            }
             EngineEvent::Decodes(run) if reported.entries.is_empty() => {
                 *fruitless = 0;
                 let run = told.decodes(run);

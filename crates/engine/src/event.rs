@@ -26,6 +26,14 @@ pub enum EngineEvent<'a> {
     Decodes(DecodeRun<'a>),
     /// A step ended, and its output is applied now.
     Step(StepReport),
+    /// The engine ran ahead of what it was [asked for](crate::Engine::advance_until), and looks like this
+    /// from then on.
+    Level {
+        /// From when on.
+        at: SimTime,
+        /// How it looks.
+        stats: EngineStats,
+    },
     /// The workers are told to read KV from outside. Unless it is a mere
     /// [confirmation](KvLoad::is_confirmation), the host answers with
     /// [`Engine::kv_loaded`](crate::Engine::kv_loaded) when it has been read.
@@ -72,6 +80,7 @@ impl<'a> EngineEvent<'a> {
             }
             Self::Request(occurrence) => EngineEvent::Request(occurrence),
             Self::Step(step) => EngineEvent::Step(step),
+            Self::Level { at, stats } => EngineEvent::Level { at, stats },
             Self::KvLoad { at, load } => EngineEvent::KvLoad { at, load },
             Self::Kv { at, event } => EngineEvent::Kv { at, event },
         };

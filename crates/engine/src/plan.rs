@@ -92,6 +92,17 @@ impl StepPlan {
         self.shape.sampled += decodes;
     }
 
+    /// Whether it is nothing but so many decodes that are not named.
+    pub(crate) fn is_decodes(&self, count: u32) -> bool {
+        self.entries.is_empty() && self.shape.decodes == count
+    }
+
+    /// Makes it so many decodes that are not named, with `context` tokens together after the step.
+    pub(crate) fn set_decodes(&mut self, count: u32, context: u64) {
+        self.clear();
+        self.push_decodes(count, context - u64::from(count));
+    }
+
     /// Takes a sequence out again, if it is in. All are named.
     pub(crate) fn withdraw(&mut self, slot: Slot) -> Option<Planned> {
         let place = self.entries.iter().position(|entry| entry.slot == slot)?;

@@ -14,6 +14,7 @@
 //! into batch `i+1`. All of this happens on a clock with fractional nanoseconds; what leaves the
 //! engine is rounded down to whole ones.
 
+mod decode_run;
 mod output;
 mod transfer;
 
@@ -33,6 +34,7 @@ use crate::event::{EngineEvent, EngineStats, StepReport};
 use crate::plan::StepPlan;
 use crate::preemption::{LastAdmitted, LeastUrgent, PreemptionPolicy};
 use crate::scheduler::Scheduler;
+use decode_run::DecodeTimes;
 use output::StepOutput;
 use transfer::TransferEnd;
 
@@ -106,6 +108,9 @@ pub struct Engine {
     in_flight: VecDeque<Batch>,
     /// What the step that is being applied gave: only the memory lasts.
     output: StepOutput,
+    decode_times: DecodeTimes,
+    /// When the tokens of a run of decodes are delivered: only the memory lasts.
+    times: Vec<SimTime>,
     /// Whether the batch planned last computes anything.
     executed: bool,
     /// Whether only an input can make the next plan differ from the last one, which was empty.
@@ -146,6 +151,8 @@ impl Engine {
             ended: VecDeque::new(),
             in_flight: VecDeque::new(),
             output: StepOutput::default(),
+            decode_times: DecodeTimes::default(),
+            times: Vec::new(),
             executed: false,
             stalled: false,
             phase: Phase::Idle,
@@ -220,12 +227,30 @@ impl Engine {
 
     /// Does what is due at `now`, reporting as it goes.
     pub fn advance(&mut self, now: SimTime, report: &mut dyn FnMut(EngineEvent<'_>)) {
+        self.advance_until(now, now, report);
+    }
+
+    /// Does what is due at `now`, and goes on through steps that only decode until the instant before
+    /// `until`: the host knows that nothing will be asked of the engine or handed to it before. After
+    /// anything else it stops, so that the host can act on what was reported. Changes of its state on the
+    /// way are reported as [`EngineEvent::Level`].
+    pub fn advance_until(
+        &mut self,
+        now: SimTime,
+        until: SimTime,
+        report: &mut dyn FnMut(EngineEvent<'_>),
+    ) {
         for occurrence in self.rejected.drain(..) {
             report(EngineEvent::Request(occurrence));
         }
+        let after = now.checked_add(SimDuration::from_nanos(1));
+        let until = after.map_or(until, |after| until.max(after));
         while let Some(due) = self.next_wake().filter(|&due| due <= now) {
-            self.now = due;
-            self.step(report);
+            self.run_decodes(until, report);
+            if self.next_wake() == Some(due) {
+                self.now = due;
+                self.step(report);
+            }
         }
         self.now = self.now.max(now);
     }
@@ -407,7 +432,12 @@ impl Engine {
             let mut shape = self.config.launched(plan.shape());
             shape.shared_context = self.scheduler.kv().shared_tokens();
             let start = submit.max(self.accelerator_free);
-            end = start + self.latency.step(&shape).min(LONGEST_STEP);
+            let time = if plan.is_decodes(shape.decodes) {
+                self.decode_times.step(&shape, &*self.latency)
+            } else {
+                self.latency.step(&shape)
+            };
+            end = start + time.min(LONGEST_STEP);
             self.accelerator_free = end;
             step = Some(StepReport {
                 start: floor(start),

@@ -61,6 +61,11 @@ impl KvCache {
         self.events.get_or_insert_default();
     }
 
+    /// Whether changes are noted.
+    pub(crate) fn records_events(&self) -> bool {
+        self.events.is_some()
+    }
+
     /// Hands over the changes since the last call, in their order; none unless they are
     /// [recorded](Self::record_events).
     pub fn drain_events(&mut self) -> impl Iterator<Item = KvEvent> {

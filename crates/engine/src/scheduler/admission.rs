@@ -39,7 +39,7 @@ impl Scheduler {
     }
 
     /// Whether somebody could enter: a seat is free, and budget is left.
-    fn is_open(&self, budget: u32) -> bool {
+    pub(super) fn is_open(&self, budget: u32) -> bool {
         budget > 0 && self.running.len() < self.config.max_num_seqs as usize
     }
 

@@ -22,7 +22,7 @@ use crate::plan::StepPlan;
 use crate::preemption::{PreemptionPolicy, RunningView};
 use crate::queue::WaitingQueue;
 use crate::sequence::{Sequence, Slot, Status};
-use steady::{Clock, Named, Steady};
+use steady::{Appointment, Clock, Named, Steady};
 
 /// An output token of a request, and whether it was the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -346,6 +346,63 @@ impl Scheduler {
         plan.push_decodes(decodes, context);
         *budget = left;
         true
+    }
+
+    /// Sequences that decode by the clock.
+    pub(crate) fn decoding(&self) -> u32 {
+        self.steady.count()
+    }
+
+    /// Whether all who run decode by the clock and are told so, nobody can enter, and nobody wants to
+    /// hear of changes in the prefix cache.
+    pub(crate) fn only_decodes(&self) -> bool {
+        let closed = self.waiting.is_empty() || !self.is_open(u32::MAX);
+        self.steady.count() > 0
+            && self.visited.is_empty()
+            && closed
+            && self.confirmations.is_empty()
+            && self.steady.is_told()
+            && !self.kv.records_events()
+    }
+
+    /// Applies the output of the oldest step, and plans another one, where [only
+    /// decodes](Self::only_decodes) can be in both: gives the context of the new one. If a sequence ends
+    /// or anything else may run out, nothing is done.
+    pub(crate) fn decode_step(&mut self) -> Option<u64> {
+        let limit = self.config.max_model_len;
+        if self.steady.ends_by(self.clock.applied)
+            || self.steady.count() > self.config.max_num_batched_tokens
+        {
+            return None;
+        }
+        let mut clock = self.clock;
+        clock.applied += 1;
+        if self.steady.anybody_due(clock.planned) {
+            let mut due = self.steady.due(clock.planned, &self.sequences);
+            let ends = |appointment: &Appointment| {
+                let sequence = self.sequence(appointment.slot);
+                sequence.due(sequence.progress(&clock), limit) == 0
+            };
+            if due.len() > self.kv.free() as usize || due.iter().any(ends) {
+                self.steady.put_back(clock.planned, due);
+                return None;
+            }
+            for appointment in due.drain(..) {
+                let sequence = self.sequences[appointment.slot as usize].as_mut();
+                let sequence = sequence.expect(PLANNED_EXIST);
+                let at = sequence.progress(&clock);
+                let grown = sequence.grow(&mut self.kv, at, 1, limit);
+                debug_assert!(grown, "blocks were counted before");
+                let after = sequence.quiet_for(at).max(1);
+                self.steady.look_at(appointment, after, clock.planned);
+            }
+            self.steady.put_back(clock.planned, due);
+        }
+        let (decodes, context) = self.steady.step();
+        clock.planned += 1;
+        self.clock = clock;
+        self.unflushed = false;
+        Some(context + u64::from(decodes))
     }
 
     /// A sequence enters the running batch.

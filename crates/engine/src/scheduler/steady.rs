@@ -174,6 +174,26 @@ impl Steady {
         self.wheel[place as usize].push(appointment);
     }
 
+    /// Whether anybody may have to be looked at in the plan of this step.
+    pub(super) fn anybody_due(&self, step: u64) -> bool {
+        !self.wheel[(step % self.wheel.len() as u64) as usize].is_empty()
+    }
+
+    /// Whether anybody may end with the output of this step.
+    pub(super) fn ends_by(&self, step: u64) -> bool {
+        self.ends
+            .peek()
+            .is_some_and(|&Reverse((last, _))| last <= step)
+    }
+
+    /// Whether all are told together, and steps in flight name nobody else.
+    pub(super) fn is_told(&self) -> bool {
+        self.told.members.len() == self.count as usize
+            && self.told.joining.is_empty()
+            && self.told.left.is_empty()
+            && self.left_behind.is_empty()
+    }
+
     /// Who is to be looked at in the plan of this step, in the order of seats.
     pub(super) fn due(&mut self, step: u64, sequences: &[Option<Sequence>]) -> Vec<Appointment> {
         let place = (step % self.wheel.len() as u64) as usize;
