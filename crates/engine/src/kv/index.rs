@@ -1,94 +1,76 @@
 //! Which block holds which content.
 
-use core::hash::{BuildHasherDefault, Hasher};
-
 use foretoken_workload::BlockHash;
-use hashbrown::HashMap;
-use hashbrown::hash_map::Entry;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 
-use super::pool::BlockId;
+use super::pool::{BlockId, BlockPool};
 
 /// Blocks by their key. Several blocks may carry one key (a recomputed block is registered a second
-/// time); the one registered first and still existing is found.
-#[derive(Debug, Clone)]
+/// time); the one registered first and still existing is found. The others follow it in a list, which
+/// the pool holds, as it holds the keys.
+///
+/// Block hashes are well mixed already, and serve as their own hashes.
+#[derive(Debug, Clone, Default)]
 pub(super) struct PrefixIndex {
-    found: HashMap<BlockHash, BlockId, BuildHasherDefault<Mixed>>,
-    /// For each block, the one with the same key that was registered next; nearly always none.
-    copies: Vec<Option<BlockId>>,
+    found: HashTable<BlockId>,
 }
 
 impl PrefixIndex {
-    /// An index of the blocks below `total`.
-    pub(super) fn new(total: u32) -> Self {
-        Self {
-            found: HashMap::default(),
-            copies: vec![None; total as usize],
-        }
+    pub(super) fn get(&self, pool: &BlockPool, key: BlockHash) -> Option<BlockId> {
+        let same = |&id: &BlockId| pool.key(id) == key;
+        self.found.find(key.get(), same).copied()
     }
 
-    pub(super) fn get(&self, key: BlockHash) -> Option<BlockId> {
-        self.found.get(&key).copied()
-    }
-
-    /// Makes a block without a key findable.
-    pub(super) fn insert(&mut self, key: BlockHash, id: BlockId) {
-        match self.found.entry(key) {
+    /// Makes a block findable by its key.
+    pub(super) fn insert(&mut self, pool: &mut BlockPool, id: BlockId) {
+        let key = pool.key(id);
+        let same = |&other: &BlockId| pool.key(other) == key;
+        let hash = |&other: &BlockId| pool.key(other).get();
+        match self.found.entry(key.get(), same, hash) {
             Entry::Vacant(place) => {
                 place.insert(id);
             }
             Entry::Occupied(place) => {
                 let mut last = *place.get();
-                while let Some(next) = self.copies[last.index()] {
-                    last = next;
+                while pool.copy(last) != BlockId::NONE {
+                    last = pool.copy(last);
                 }
-                self.copies[last.index()] = Some(id);
+                pool.set_copy(last, id);
             }
         }
     }
 
-    /// Forgets a block with this key.
-    pub(super) fn remove(&mut self, key: BlockHash, id: BlockId) {
-        let Entry::Occupied(mut place) = self.found.entry(key) else {
+    /// Forgets a block.
+    ///
+    /// # Panics
+    /// If it cannot be found by its key.
+    pub(super) fn remove(&mut self, pool: &mut BlockPool, id: BlockId) {
+        let key = pool.key(id);
+        let same = |&other: &BlockId| pool.key(other) == key;
+        let Ok(mut place) = self.found.find_entry(key.get(), same) else {
             panic!("a block's key is in the index");
         };
-        let next = self.copies[id.index()].take();
+        let next = pool.take_copy(id);
         if *place.get() != id {
             let mut before = *place.get();
-            while self.copies[before.index()] != Some(id) {
-                before = self.copies[before.index()]
-                    .expect("a block with a key is among those that have it");
+            while pool.copy(before) != id {
+                before = pool.copy(before);
+                assert!(
+                    before != BlockId::NONE,
+                    "a block with a key is among those that have it"
+                );
             }
-            self.copies[before.index()] = next;
-        } else if let Some(next) = next {
-            place.insert(next);
-        } else {
+            pool.set_copy(before, next);
+        } else if next == BlockId::NONE {
             place.remove();
+        } else {
+            *place.get_mut() = next;
         }
     }
 
     pub(super) fn clear(&mut self) {
         self.found.clear();
-        self.copies.fill(None);
-    }
-}
-
-/// Takes a number for its own hash: block hashes are well mixed already.
-#[derive(Debug, Clone, Copy, Default)]
-struct Mixed(u64);
-
-impl Hasher for Mixed {
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
-        }
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = number;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
     }
 }
 
@@ -99,18 +81,19 @@ mod tests {
     #[test]
     fn of_equal_blocks_the_one_registered_first_is_found_whichever_are_removed() {
         let key = BlockHash::root(1);
-        let [one, two, three] = [1, 2, 3].map(BlockId::new);
-        let mut index = PrefixIndex::new(4);
+        let mut pool = BlockPool::new(0);
+        let [one, two, three] = [key; 3].map(|key| pool.name(key));
+        let mut index = PrefixIndex::default();
         for id in [two, three, one] {
-            index.insert(key, id);
+            index.insert(&mut pool, id);
         }
-        assert_eq!(index.get(key), Some(two));
-        index.remove(key, three);
-        index.remove(key, two);
-        assert_eq!(index.get(key), Some(one));
-        index.insert(key, three);
-        index.remove(key, three);
-        index.remove(key, one);
-        assert_eq!(index.get(key), None);
+        assert_eq!(index.get(&pool, key), Some(two));
+        index.remove(&mut pool, three);
+        index.remove(&mut pool, two);
+        assert_eq!(index.get(&pool, key), Some(one));
+        index.insert(&mut pool, three);
+        index.remove(&mut pool, three);
+        index.remove(&mut pool, one);
+        assert_eq!(index.get(&pool, key), None);
     }
 }
