@@ -56,7 +56,7 @@ impl KvCache {
     pub fn new(total: u32, block_size: u32, caching: bool, uncached_first: bool) -> Self {
         Self {
             pool: BlockPool::new(total - 1),
-            index: PrefixIndex::default(),
+            index: PrefixIndex::new(),
             total,
             block_size,
             caching,

@@ -34,8 +34,8 @@ struct Block {
     /// Neighbours in the free queue, or the next unused place.
     previous: BlockId,
     next: BlockId,
-    /// The block with the same key that was registered next.
-    copy: BlockId,
+    /// The one behind it in its list of the index.
+    listed_next: BlockId,
 }
 
 const UNUSED: Block = Block {
@@ -44,7 +44,7 @@ const UNUSED: Block = Block {
     before: 0,
     previous: BlockId::NONE,
     next: BlockId::NONE,
-    copy: BlockId::NONE,
+    listed_next: BlockId::NONE,
 };
 
 /// All blocks. Those with keys that are free form a ring through [`BlockId::NONE`], so that taking
@@ -94,19 +94,14 @@ impl BlockPool {
         self.blocks[id.index()].key
     }
 
-    /// The block with the same key that was registered next, or none.
-    pub(super) fn copy(&self, id: BlockId) -> BlockId {
-        self.blocks[id.index()].copy
+    /// The block behind this one in the index, or none.
+    pub(super) fn listed_next(&self, id: BlockId) -> BlockId {
+        self.blocks[id.index()].listed_next
     }
 
-    /// Says which block with the same key was registered next.
-    pub(super) fn set_copy(&mut self, id: BlockId, copy: BlockId) {
-        self.blocks[id.index()].copy = copy;
-    }
-
-    /// The block with the same key that was registered next, or none; forgets it.
-    pub(super) fn take_copy(&mut self, id: BlockId) -> BlockId {
-        core::mem::replace(&mut self.blocks[id.index()].copy, BlockId::NONE)
+    /// Says which block is behind this one in the index.
+    pub(super) fn set_listed_next(&mut self, id: BlockId, next: BlockId) {
+        self.blocks[id.index()].listed_next = next;
     }
 
     /// Takes blocks from the front of the free queue, at most `most` and none with a key; how many.
