@@ -71,6 +71,8 @@ pub(crate) struct Origin {
     pub(crate) request: Request,
     pub(crate) transfer: KvTransfer,
     pub(crate) preemptions: u32,
+    /// Tokens that somebody may look for in the prefix cache: their blocks have keys.
+    repeatable: u32,
     /// Keys of the full blocks of known tokens, computed when they are needed.
     chain: Vec<BlockHash>,
 }
@@ -92,6 +94,7 @@ impl Sequence {
             quiet_below: 0,
             table: BlockTable::default(),
             origin: Box::new(Origin {
+                repeatable: request.repeatable_tokens(),
                 request,
                 transfer,
                 preemptions: 0,
@@ -191,8 +194,19 @@ impl Sequence {
         self.quiet_below.saturating_sub(at.computed)
     }
 
-    /// Gives its blocks back, and what they held with them.
+    /// From now on all its blocks get keys, be it only that it may look for them itself or that others
+    /// are told of them.
+    pub(crate) fn keep_keys(&mut self, kv: &mut KvCache) {
+        if self.origin.repeatable < u32::MAX {
+            self.origin.repeatable = u32::MAX;
+            let chain = self.origin.chain(self.table.registered(), kv.block_size());
+            kv.publish(&mut self.table, chain);
+        }
+    }
+
+    /// Gives its blocks back, and what they held with them. It may find that again when it goes on.
     pub(crate) fn shrink(&mut self, kv: &mut KvCache) {
+        self.keep_keys(kv);
         kv.release(&mut self.table);
         self.own.computed = 0;
         self.quiet_below = 0;
@@ -214,7 +228,8 @@ impl Sequence {
         }
     }
 
-    /// Keys of the full blocks among its first `tokens` known tokens.
+    /// Keys of the full blocks among its first `tokens` known tokens, as far as anybody may look for
+    /// them.
     pub(crate) fn chain(&mut self, tokens: u32, block_size: u32) -> &[BlockHash] {
         self.origin.chain(tokens, block_size)
     }
@@ -231,6 +246,7 @@ impl Sequence {
 
 impl Origin {
     fn chain(&mut self, tokens: u32, block_size: u32) -> &[BlockHash] {
+        let tokens = tokens.min(self.repeatable);
         let blocks = (tokens / block_size) as usize;
         if self.chain.len() < blocks {
             // A salted chain starts from the hash of a hash, so that no salt equals "no salt".

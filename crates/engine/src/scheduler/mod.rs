@@ -159,6 +159,8 @@ impl Scheduler {
     }
 
     /// From now on notes what changes in the prefix cache, for [`drain_kv_events`](Self::drain_kv_events).
+    /// Of requests that are there already only what others may
+    /// [repeat](Request::repeatable_tokens) is noted.
     pub fn record_kv_events(&mut self) {
         self.kv.record_events();
     }
@@ -188,7 +190,10 @@ impl Scheduler {
             request.prompt.tokens() <= self.config.max_model_len,
             "prompts are at most max_model_len long: {id} is not"
         );
-        let sequence = Sequence::new(request, transfer, self.config.max_model_len);
+        let mut sequence = Sequence::new(request, transfer, self.config.max_model_len);
+        if self.kv.records_events() {
+            sequence.keep_keys(&mut self.kv);
+        }
         let slot = if let Some(slot) = self.free_slots.pop() {
             self.sequences[slot as usize] = Some(sequence);
             slot

@@ -81,6 +81,10 @@ impl Scheduler {
             _ => Status::Preempted,
         };
         let computed = sequence.own.computed;
+        // It may have to wait on with its blocks, and finds them when its place in the queue is looked up.
+        if self.waiting.order().rekey() == Rekey::EachStep {
+            sequence.keep_keys(&mut self.kv);
+        }
         sequence.register(&mut self.kv, computed);
     }
 }
