@@ -57,6 +57,10 @@ pub struct Scenario {
     /// What the clients of each class of service were promised; nothing by default.
     #[serde(default, skip_serializing_if = "Slos::is_empty")]
     pub slos: Slos,
+    /// Whether engines go [step by step](Simulation::step_by_step). The result is the same, so that it is
+    /// no part of the description.
+    #[serde(skip)]
+    pub step_by_step: bool,
 }
 
 impl Scenario {
@@ -72,6 +76,7 @@ impl Scenario {
             replication: 0,
             horizon_s: None,
             slos: Slos::default(),
+            step_by_step: false,
         }
     }
 
@@ -98,7 +103,8 @@ impl Scenario {
         let mut simulation = Simulation::new()
             .workload(self.workload.clone())
             .seed(self.seed)
-            .replication(self.replication);
+            .replication(self.replication)
+            .step_by_step(self.step_by_step);
         check_roles(resolved)?;
         for deployment in resolved {
             for _ in 0..deployment.replicas {

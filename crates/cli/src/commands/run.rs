@@ -37,6 +37,9 @@ pub(crate) struct Arguments {
     /// End the run at this simulated time [default: when all is served]
     #[arg(long, value_name = "SECONDS")]
     horizon: Option<f64>,
+    /// Look at every sequence in every step, for comparison: same result, several times slower
+    #[arg(long)]
+    step_by_step: bool,
     /// Write a line of JSON for every request to this file
     #[arg(long, value_name = "FILE")]
     records: Option<PathBuf>,
@@ -136,6 +139,7 @@ impl Arguments {
         scenario.seed = self.seed.unwrap_or(scenario.seed);
         scenario.replication = self.replication.unwrap_or(scenario.replication);
         scenario.horizon_s = self.horizon.or(scenario.horizon_s);
+        scenario.step_by_step = self.step_by_step;
         Ok(scenario)
     }
 }
