@@ -61,6 +61,8 @@ pub(crate) struct Sequence {
     /// Below so many computed tokens a step of one token is a matter of counting: its block is there and
     /// does not become full, and no limit is reached.
     quiet_below: u32,
+    /// From so many computed tokens on a limit may be reached.
+    last_quiet: u32,
     pub(crate) table: BlockTable,
     pub(crate) origin: Box<Origin>,
 }
@@ -92,6 +94,10 @@ impl Sequence {
             seat: 0,
             discarded: 0,
             quiet_below: 0,
+            last_quiet: prompt
+                .saturating_add(request.max_tokens)
+                .min(max_model_len)
+                .saturating_sub(1),
             table: BlockTable::default(),
             origin: Box::new(Origin {
                 repeatable: request.repeatable_tokens(),
@@ -176,9 +182,7 @@ impl Sequence {
         if grown {
             // Only known tokens have keys.
             self.register(kv, end.min(self.prompt + at.outputs));
-            self.quiet_below = kv
-                .quiet_below(&self.table)
-                .min(self.longest.min(max_model_len) - 1);
+            self.quiet_below = kv.quiet_below(&self.table, 0).min(self.last_quiet);
         }
         grown
     }
@@ -189,9 +193,13 @@ impl Sequence {
         own.computed < self.quiet_below && own.computed + 1 == self.expected(own)
     }
 
-    /// For how many steps of one token from `at` on there is nothing else to do.
-    pub(crate) fn quiet_for(&self, at: Progress) -> u32 {
-        self.quiet_below.saturating_sub(at.computed)
+    /// For how many steps of one token from `at` on there is nothing else to do, by the clock.
+    pub(crate) fn quiet_for(&self, at: Progress, clock: &Clock, kv: &KvCache) -> u32 {
+        // Asynchronously the token before the one being planned is never known, as the step that gives it
+        // is in flight: a block becomes findable one step later than it becomes full.
+        let lag = u32::from(clock.asynchronous);
+        let until = kv.quiet_below(&self.table, lag).min(self.last_quiet);
+        until.saturating_sub(at.computed)
     }
 
     /// From now on all its blocks get keys, be it only that it may look for them itself or that others

@@ -85,7 +85,7 @@ enum Phase {
 
 #[derive(Debug)]
 struct Batch {
-    plan: StepPlan,
+    plan: Box<StepPlan>,
     end: Fine,
     step: Option<StepReport>,
 }
@@ -482,7 +482,7 @@ impl Engine {
     }
 
     /// Applies the output of a step, and sends it to the clients.
-    fn deliver(&mut self, plan: StepPlan, report: &mut dyn FnMut(EngineEvent<'_>)) {
+    fn deliver(&mut self, plan: Box<StepPlan>, report: &mut dyn FnMut(EngineEvent<'_>)) {
         let sampled = u64::from(plan.sampled());
         if sampled == 0 {
             self.scheduler.apply(plan, |_| {});

@@ -203,11 +203,12 @@ impl KvCache {
         self.caching && tokens >= table.registered.saturating_add(self.block_size)
     }
 
-    /// Below so many tokens one more needs no block and fills none that would have to be registered.
-    pub(crate) fn quiet_below(&self, table: &BlockTable) -> u32 {
+    /// Below so many tokens one more needs no block and fills none that would have to be registered,
+    /// which is done so many tokens late.
+    pub(crate) fn quiet_below(&self, table: &BlockTable, lag: u32) -> u32 {
         let full = table.registered.saturating_add(self.block_size);
         if self.caching {
-            table.room.min(full - 1)
+            table.room.min(full - 1 + lag)
         } else {
             table.room
         }

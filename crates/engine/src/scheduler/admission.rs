@@ -3,7 +3,7 @@
 use foretoken_des_kernel::SimTime;
 use foretoken_workload::{OrderKey, QueueSignals, Rekey};
 
-use super::{Scheduler, WAITING_EXIST};
+use super::{Scheduler, WAITING_EXIST, take_out};
 use crate::connector::{KvLoad, KvOffer};
 use crate::kv::{BlockId, block_count};
 use crate::plan::{Admission, StepPlan};
@@ -166,7 +166,7 @@ impl Scheduler {
             cached_tokens: computed,
             resumed,
         });
-        self.parked.retain(|&other| other != slot);
+        take_out(&mut self.parked, slot);
         self.waiting.remove(slot);
         self.take_seat(slot);
         *budget -= tokens;

@@ -68,7 +68,9 @@ pub struct Scheduler {
     hits: Vec<BlockId>,
     views: Vec<RunningView>,
     named: Vec<Named>,
-    spare: Vec<StepPlan>,
+    /// Plans that are over; boxed, since they go from hand to hand.
+    #[expect(clippy::vec_box, reason = "the boxes are handed out")]
+    spare: Vec<Box<StepPlan>>,
 }
 
 impl Scheduler {
@@ -221,7 +223,7 @@ impl Scheduler {
     }
 
     /// Plans one step: advances the computed tokens of every sequence in it.
-    pub fn schedule(&mut self, now: SimTime) -> StepPlan {
+    pub fn schedule(&mut self, now: SimTime) -> Box<StepPlan> {
         let mut plan = self.spare.pop().unwrap_or_default();
         plan.loads.append(&mut self.confirmations);
         let mut budget = self.config.max_num_batched_tokens;
@@ -250,7 +252,8 @@ impl Scheduler {
             let sequence = self.sequences[entry.slot as usize].as_mut();
             let sequence = sequence.expect(PLANNED_EXIST);
             if sequence.discarded == 0 {
-                self.steady.join(entry.slot, sequence, &self.clock);
+                self.steady
+                    .join(entry.slot, sequence, &self.clock, &self.kv);
                 joined = true;
             }
         }
@@ -328,7 +331,7 @@ impl Scheduler {
                 } else {
                     let grown = sequence.grow(&mut self.kv, at, 1, limit);
                     debug_assert!(grown, "blocks were counted before");
-                    let after = sequence.quiet_for(at).max(1);
+                    let after = sequence.quiet_for(at, &clock, &self.kv).max(1);
                     self.steady.look_at(appointment, after, clock.planned);
                 }
                 continue;
@@ -398,7 +401,7 @@ impl Scheduler {
                 let at = sequence.progress(&clock);
                 let grown = sequence.grow(&mut self.kv, at, 1, limit);
                 debug_assert!(grown, "blocks were counted before");
-                let after = sequence.quiet_for(at).max(1);
+                let after = sequence.quiet_for(at, &clock, &self.kv).max(1);
                 self.steady.look_at(appointment, after, clock.planned);
             }
             self.steady.put_back(clock.planned, due);
@@ -535,7 +538,7 @@ impl Scheduler {
         now: SimTime,
     ) -> bool {
         let slot = self.running.remove(victim);
-        self.visited.retain(|&other| other != slot);
+        take_out(&mut self.visited, slot);
         let sequence = self.sequences[slot as usize].as_mut().expect(PLANNED_EXIST);
         sequence.shrink(&mut self.kv);
         sequence.origin.preemptions += 1;
@@ -555,7 +558,7 @@ impl Scheduler {
 
     /// Applies the output of a step, in the order of its plan: appends the sampled tokens, ends
     /// sequences and frees their blocks. Entries of requests that ended meanwhile are ignored.
-    pub fn apply(&mut self, plan: StepPlan, mut deliver: impl FnMut(Output)) {
+    pub fn apply(&mut self, plan: Box<StepPlan>, mut deliver: impl FnMut(Output)) {
         let asynchronous = self.clock.asynchronous;
         let step = self.clock.applied;
         self.clock.applied += 1;
@@ -621,7 +624,7 @@ impl Scheduler {
     }
 
     /// Gives a plan's memory back without applying it.
-    fn recycle(&mut self, mut plan: StepPlan) {
+    fn recycle(&mut self, mut plan: Box<StepPlan>) {
         plan.clear();
         self.spare.push(plan);
     }
@@ -668,8 +671,8 @@ impl Scheduler {
         self.slots.remove(&id);
         self.free_slots.push(slot);
         if sequence.status == Status::Running {
-            self.running.retain(|&other| other != slot);
-            self.visited.retain(|&other| other != slot);
+            take_out(&mut self.running, slot);
+            take_out(&mut self.visited, slot);
         } else {
             self.waiting.remove(slot);
             self.parked.retain(|&other| other != slot);
@@ -681,6 +684,13 @@ impl Scheduler {
         self.sequences[slot as usize]
             .as_ref()
             .expect("queues hold existing sequences")
+    }
+}
+
+/// Removes a slot from a list, if it is there.
+fn take_out(slots: &mut Vec<Slot>, slot: Slot) {
+    if let Some(place) = slots.iter().position(|&other| other == slot) {
+        slots.remove(place);
     }
 }
 

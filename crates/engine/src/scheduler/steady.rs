@@ -17,6 +17,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use foretoken_des_kernel::SimTime;
 use foretoken_workload::{DecodeRun, RequestId, TokenRun};
 
+use crate::kv::KvCache;
 use crate::sequence::{NEVER, Progress, Sequence, Slot};
 
 /// Counts the steps of a scheduler, empty ones included.
@@ -32,6 +33,7 @@ pub(crate) struct Clock {
 
 impl Clock {
     /// How far a sequence is that stood at `own`, but for the steps from `since` on.
+    #[inline]
     pub(crate) fn progress(&self, own: Progress, since: u64) -> Progress {
         let planned = count(self.planned.saturating_sub(since));
         let applied = count(self.applied.saturating_sub(since));
@@ -48,6 +50,7 @@ impl Clock {
     }
 }
 
+#[inline]
 fn count(steps: u64) -> u32 {
     u32::try_from(steps).expect("a sequence takes fewer than 2^32 steps")
 }
@@ -142,7 +145,13 @@ impl Steady {
     }
 
     /// `sequence`, which samples a token in the step planned last, follows the clock.
-    pub(super) fn join(&mut self, slot: Slot, sequence: &mut Sequence, clock: &Clock) {
+    pub(super) fn join(
+        &mut self,
+        slot: Slot,
+        sequence: &mut Sequence,
+        clock: &Clock,
+        kv: &KvCache,
+    ) {
         let since = clock.planned;
         let appointment = Appointment {
             seat: sequence.seat,
@@ -153,7 +162,11 @@ impl Steady {
         self.count += 1;
         self.context += u64::from(sequence.own.computed);
         self.last_seat = self.last_seat.max(sequence.seat);
-        self.look_at(appointment, sequence.quiet_for(sequence.own), since);
+        self.look_at(
+            appointment,
+            sequence.quiet_for(sequence.own, clock, kv),
+            since,
+        );
         let in_flight = if clock.asynchronous {
             sequence.own.placeholders
         } else {
