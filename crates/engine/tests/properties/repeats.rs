@@ -2,15 +2,18 @@
 
 use std::collections::VecDeque;
 
-use foretoken_des_kernel::SimTime;
+use foretoken_des_kernel::{SimDuration, SimTime};
 use foretoken_engine::scheduler::ResetRunning;
-use foretoken_engine::{AtEnd, KvLoad, Output, Scheduler, Scheduling, StepPlan};
-use foretoken_workload::RequestId;
+use foretoken_engine::{
+    AtEnd, KvLoad, KvOffer, KvTransfer, Output, Scheduler, SchedulerConfig, Scheduling, Semantics,
+    StepPlan,
+};
+use foretoken_workload::{ContentId, Prompt, Request, RequestId, Segment};
 use proptest::prelude::*;
 
 use crate::cases;
 use crate::engine::hosts;
-use crate::load::{Client, Setup, loads, setups};
+use crate::load::{BLOCK_SIZE, Client, Order, Setup, Victim, loads, setups};
 use crate::transfer::{Host, Link, engine, links};
 
 /// The same load, and of most requests it is known what nobody repeats: their own part, and the output.
@@ -122,10 +125,15 @@ proptest! {
         setup in setups(),
         load in loads(),
         links in links(),
-        holds in any::<bool>(),
+        (holds, longest) in (any::<bool>(), any::<bool>()),
         resets in prop::collection::vec((0_u64..60, any::<bool>()), 0..4),
     ) {
-        let mut links = links;
+        let (mut setup, mut links) = (setup, links);
+        if longest {
+            // It looks for those that wait in every step.
+            setup.order = Order::LongestPrefix;
+            setup.config.prefix_caching = true;
+        }
         for link in &mut links {
             if holds {
                 link.transfer.at_end = AtEnd::Hold;
@@ -134,4 +142,52 @@ proptest! {
         let plain = play(&setup, &load, &links, &resets);
         prop_assert_eq!(plain, play(&setup, &marked(load), &links, &resets));
     }
+}
+
+/// A part of a prompt has been loaded, and there is no memory for the rest. Whoever looks for those that
+/// wait finds it, though nobody else has this prompt.
+#[test]
+fn a_request_that_waits_with_loaded_blocks_is_found_in_the_cache() {
+    let client = |number: u32, shared: u32, own: u32| {
+        let segments = [
+            Segment::new(ContentId::new(0), shared),
+            Segment::new(ContentId::new(1 + u64::from(number)), own),
+        ];
+        let prompt = Prompt::new(segments).expect("not empty");
+        let arrives = u64::from(number);
+        let arrival = SimTime::from_nanos(arrives);
+        Client {
+            arrives,
+            aborts: None,
+            request: Request::new(RequestId::new(number), arrival, prompt, 9),
+        }
+    };
+    // The first runs; the second loads two of its four blocks; the third shares one with the first.
+    let load = [client(0, 4, 14), client(1, 0, 16), client(2, 4, 12)];
+    let tokens = 2 * BLOCK_SIZE;
+    let links = [
+        KvTransfer::local(),
+        KvTransfer::offering(KvOffer::Load { tokens }),
+        KvTransfer::local(),
+    ]
+    .map(|transfer| Link {
+        transfer,
+        delay: SimDuration::ZERO,
+    });
+    let setup = Setup {
+        config: SchedulerConfig {
+            max_model_len: 32,
+            block_size: BLOCK_SIZE,
+            num_gpu_blocks: 10,
+            scheduling: Scheduling::Synchronous,
+            semantics: Semantics::V0_33,
+            ..SchedulerConfig::default()
+        },
+        order: Order::LongestPrefix,
+        victim: Victim::AsOrdered,
+    };
+    let plain = play(&setup, &load, &links, &[]);
+    let order = [1, 2].map(RequestId::new);
+    assert!(plain.iter().any(|row| row.waiting == order));
+    assert_eq!(plain, play(&setup, &marked(load.to_vec()), &links, &[]));
 }

@@ -21,7 +21,7 @@ use crate::load::{BLOCK_SIZE, Client, Setup, loads, setups};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Link {
     pub(crate) transfer: KvTransfer,
-    delay: SimDuration,
+    pub(crate) delay: SimDuration,
 }
 
 impl Link {
