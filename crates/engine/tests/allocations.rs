@@ -109,5 +109,8 @@ fn a_request_allocates_a_bounded_number_of_times() {
     serve(0);
     let counted = measure(|| serve(REQUESTS));
     let each = counted.count_total / u64::from(REQUESTS);
-    assert!(each <= 16, "{each} allocations for each request: {counted:?}");
+    assert!(
+        each <= 16,
+        "{each} allocations for each request: {counted:?}"
+    );
 }
