@@ -253,8 +253,12 @@ impl Synthetic {
         let tokens = self.prompt.sample(&mut self.prompt_rng).max(1);
         let system = self.shared_tokens();
         let tokens = tokens.min(u32::MAX - system);
-        Prompt::new([Segment::new(shared, system), Segment::new(own, tokens)])
-            .expect("both parts together have between 1 and u32::MAX tokens")
+        let own = Segment::new(own, tokens);
+        let prompt = match system {
+            0 => Prompt::of_filled(&[own]),
+            _ => Prompt::of_filled(&[Segment::new(shared, system), own]),
+        };
+        prompt.expect("both parts together have between 1 and u32::MAX tokens")
     }
 
     fn shared_tokens(&self) -> u32 {
