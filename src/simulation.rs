@@ -327,7 +327,7 @@ impl Simulation {
     /// [`Error`] names the part that is missing or makes no sense.
     pub fn run(self) -> Result<Report, Error> {
         let (seed, replication) = (self.seed, self.replication);
-        let (recorder, end) = self.run_with(Recorder::new())?;
+        let (recorder, end) = self.run_with(Recorder::streaming(()))?;
         Ok(Report::new(&recorder.finish(end.at), seed, replication))
     }
 

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::endpoint::{EndpointReport, Service};
 use crate::gauges::{BUSY, GaugeReport, Gauges, Held, KV_TOTAL, KV_USED, Levels, RUNNING, WAITING};
-use crate::record::RequestRecord;
 use crate::round::{rough, share, share_of_some, significant};
 use crate::series::Series;
 use crate::sink::{LevelRecord, StepRecord};
@@ -144,11 +143,12 @@ impl Load {
     }
 
     /// The engines one by one, with what they did for requests; none if there is only one.
-    pub(crate) fn endpoints(&self, records: &[RequestRecord], end: SimTime) -> Vec<EndpointReport> {
+    pub(crate) fn endpoints(&self, services: &[Service], end: SimTime) -> Vec<EndpointReport> {
         if self.engines.len() < 2 {
             return Vec::new();
         }
-        let report = |(endpoint, (engine, service)): (u32, (&Engine, Service))| EndpointReport {
+        let idle = Service::default();
+        let report = |(endpoint, (engine, service)): (u32, (&Engine, &Service))| EndpointReport {
             endpoint,
             running: engine.gauges.running(end),
             waiting: engine.gauges.waiting(end),
@@ -160,7 +160,7 @@ impl Load {
             output_tokens: service.output_tokens,
             prefix_hit_rate: service.prefix_hit_rate(),
         };
-        let services = Service::of_each(self.engines.len(), records);
+        let services = services.iter().chain(core::iter::repeat(&idle));
         (0..)
             .zip(self.engines.iter().zip(services))
             .map(report)
@@ -190,12 +190,18 @@ impl Load {
         series
     }
 
+    #[inline]
     fn engine(&mut self, instance: u32) -> &mut Engine {
         let index = instance as usize;
         if self.engines.len() <= index {
-            self.engines.resize_with(index + 1, Engine::default);
+            self.hear_of(index);
         }
         &mut self.engines[index]
+    }
+
+    #[cold]
+    fn hear_of(&mut self, index: usize) {
+        self.engines.resize_with(index + 1, Engine::default);
     }
 }
 

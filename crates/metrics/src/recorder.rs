@@ -1,28 +1,38 @@
 //! The sink that keeps what a [`Report`](crate::Report) needs.
 
+mod flights;
 mod stream;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 
-use foretoken_des_kernel::stats::Quantiles;
-use foretoken_des_kernel::{Fingerprint, SimDuration, SimTime};
+use foretoken_des_kernel::{SimDuration, SimTime};
 use foretoken_workload::{DecodeRun, Lifecycle, Occurrence, Request, RequestId, TokenRun};
 
 use crate::group::{Group, GroupKey};
 use crate::load::Load;
 use crate::outcome::Outcome;
 use crate::record::{LaterGaps, RequestRecord};
+use crate::recording::{Kept, RecordSink, Recording, Totals};
 use crate::sink::{LevelRecord, MetricSink, StepRecord};
+use crate::slo::Slos;
+use flights::{Flights, Live};
 use stream::{Member, Stream};
+
+/// Distinct values of a latency up to which its percentiles are exact, for each group (stage, class
+/// and tenant); they take 16 bytes each.
+const EXACT: usize = 4 << 20;
 
 /// Takes down what happens to every request, and how full and busy the engines are.
 ///
-/// Memory follows the number of requests in flight, apart from one [`RequestRecord`] for each that
-/// has ended and one entry for each distinct inter-token time of each group (stage, class and
-/// tenant). A token that is told by itself costs a few nanoseconds; the decodes of an engine cost
-/// something per step, and per request that joins or leaves them.
+/// A token that is told by itself costs a few nanoseconds; the decodes of an engine cost something per
+/// step, and per request that joins or leaves them.
+///
+/// A [new](Self::new) recorder keeps one [`RequestRecord`] for each request. One that is
+/// [streaming](Self::streaming) hands them on, and its memory follows the number of requests in flight
+/// (how far apart their ids are, to be exact). Both have one entry for each distinct latency and each
+/// distinct inter-token time of each group (stage, class and tenant), up to [a limit](Self::exact_up_to).
 ///
 /// Request ids are dense from 0; stages and tenants may have any.
 ///
@@ -32,11 +42,12 @@ use stream::{Member, Stream};
 /// request whose end is not its last token; and if the members of a run of decodes are not those that
 /// have joined and not left.
 #[derive(Debug, Clone)]
-pub struct Recorder {
-    /// Where in `live` each request is, by id; beyond its length for those that are not in flight.
-    places: Vec<u32>,
-    live: Vec<Live>,
-    ended: Vec<RequestRecord>,
+pub struct Recorder<R = Kept> {
+    flights: Flights,
+    /// Where records of requests go that have ended.
+    records: R,
+    totals: Totals,
+    exact: usize,
     groups: Vec<Group>,
     /// Where in `groups` each is.
     index: BTreeMap<GroupKey, u32>,
@@ -51,21 +62,6 @@ pub struct Recorder {
     members: Vec<(u32, u64)>,
 }
 
-const NOT_ARRIVED: u32 = u32::MAX;
-const ENDED: u32 = u32::MAX - 1;
-
-/// A request in flight.
-#[derive(Debug, Clone)]
-struct Live {
-    record: RequestRecord,
-    /// When its last token came; its arrival before the first.
-    last: SimTime,
-    /// Index of its group in the recorder.
-    group: u32,
-    /// Where it decodes. What has come since it joined is not in its record, nor in `last`.
-    member: Option<Member>,
-}
-
 impl Default for Recorder {
     fn default() -> Self {
         Self::new()
@@ -73,12 +69,20 @@ impl Default for Recorder {
 }
 
 impl Recorder {
-    /// Nothing has happened yet.
+    /// Nothing has happened yet; keeps all records.
     pub fn new() -> Self {
+        Self::streaming(Kept::default())
+    }
+}
+
+impl<R: RecordSink> Recorder<R> {
+    /// Nothing has happened yet; hands records on to `records`.
+    pub fn streaming(records: R) -> Self {
         Self {
-            places: Vec::new(),
-            live: Vec::new(),
-            ended: Vec::new(),
+            flights: Flights::default(),
+            records,
+            totals: Totals::default(),
+            exact: EXACT,
             groups: Vec::new(),
             index: BTreeMap::new(),
             load: Load::new(),
@@ -90,6 +94,22 @@ impl Recorder {
         }
     }
 
+    /// Counts how many requests meet the objectives of their class.
+    #[must_use]
+    pub fn judging(mut self, slos: &Slos) -> Self {
+        self.totals.judge = slos.judge();
+        self
+    }
+
+    /// Percentiles are exact up to so many distinct values of a latency in each group; beyond that they
+    /// are within [a share](foretoken_des_kernel::stats::Quantiles::ROUNDING_ERROR) of it, and reports
+    /// say so. 4 194 304 by default. To be called before anything is told.
+    #[must_use]
+    pub const fn exact_up_to(mut self, distinct: usize) -> Self {
+        self.exact = distinct;
+        self
+    }
+
     /// Keeps all gaps of every request, at 8 bytes per token.
     #[must_use]
     pub fn keeping_gaps(mut self) -> Self {
@@ -99,20 +119,20 @@ impl Recorder {
 
     /// Ends the recording at `end`, or when the last thing happened that was told, if that is later.
     /// What has not ended by then is in flight.
-    pub fn finish(mut self, end: SimTime) -> Recording {
+    pub fn finish(mut self, end: SimTime) -> Recording<R> {
         let end = end.max(self.last_seen);
         self.load.settle(end);
-        for live in &mut self.live {
+        for live in self.flights.live_mut() {
             live.leave(&mut self.streams);
         }
-        let mut records = self.ended;
-        records.extend(self.live.into_iter().map(|live| live.record));
-        // What ends in one instant ends in no particular order.
-        records.sort_unstable_by_key(|record| record.id);
+        for record in core::mem::take(&mut self.flights).into_records() {
+            self.hand_on(record);
+        }
         self.groups.iter_mut().for_each(Group::finish);
         self.groups.sort_unstable_by_key(|group| group.key);
         Recording {
-            records,
+            records: self.records,
+            totals: self.totals,
             groups: self.groups,
             load: self.load,
             end,
@@ -121,21 +141,17 @@ impl Recorder {
 
     fn group(&mut self, key: GroupKey) -> u32 {
         *self.index.entry(key).or_insert_with(|| {
-            self.groups.push(Group::new(key));
+            self.groups.push(Group::new(key, self.exact));
             u32::try_from(self.groups.len() - 1).expect("there are no more groups than requests")
         })
     }
 
     fn end(&mut self, id: RequestId, outcome: Outcome, at: SimTime) {
-        let place = core::mem::replace(&mut self.places[id.index()], ENDED);
-        let mut live = self.live.swap_remove(place as usize);
+        let mut live = self.flights.take(id);
         live.leave(&mut self.streams);
         let Live {
             mut record, last, ..
         } = live;
-        if let Some(moved) = self.live.get(place as usize) {
-            self.places[moved.record.id.index()] = place;
-        }
         record.outcome = outcome;
         if matches!(outcome, Outcome::Finished(_)) {
             record.e2e = Some(at - record.arrival);
@@ -144,28 +160,29 @@ impl Recorder {
             !outcome.is_complete() || (record.ttft.is_some() && at == last),
             "request lifecycle: request {id} ends at {at}, and its last token came at {last}"
         );
-        self.ended.push(record);
+        let mut next = self.flights.end(record);
+        while let Some(record) = next {
+            self.hand_on(record);
+            next = self.flights.next();
+        }
+    }
+
+    /// Nothing more happens to a request, nor to any of a lower id.
+    fn hand_on(&mut self, record: RequestRecord) {
+        self.totals.add(&record);
+        let group = self.group((&record).into());
+        self.groups[group as usize].add(&record);
+        self.records.on_record(record);
     }
 }
 
-impl MetricSink for Recorder {
+impl<R: RecordSink> MetricSink for Recorder<R> {
     fn on_arrival(&mut self, request: &Request) {
-        let index = request.id.index();
-        if self.places.len() <= index {
-            self.places.resize(index + 1, NOT_ARRIVED);
-        }
-        assert!(
-            self.places[index] == NOT_ARRIVED,
-            "request lifecycle: request {} arrives twice",
-            request.id
-        );
-        self.places[index] =
-            u32::try_from(self.live.len()).expect("there are no more requests than ids");
         let group = self.group(request.into());
         self.groups[group as usize].arrive(request);
         let mut record = RequestRecord::of(request);
         record.gaps.list = self.keep_gaps.then(Vec::new);
-        self.live.push(Live {
+        self.flights.arrive(Live {
             record,
             last: request.arrival,
             group,
@@ -181,7 +198,7 @@ impl MetricSink for Recorder {
             what,
             ..
         } = *occurrence;
-        let Some(live) = find(&self.places, &mut self.live, id) else {
+        let Some(live) = self.flights.find(id) else {
             panic!("request lifecycle: request {id} has not arrived or has ended, yet {what:?}")
         };
         self.last_seen = self.last_seen.max(at);
@@ -219,7 +236,7 @@ impl MetricSink for Recorder {
         let later = LaterGaps::of(&self.later);
         self.members.clear();
         for &id in run.requests {
-            let live = get(&self.places, &mut self.live, id);
+            let live = self.flights.get(id);
             live.leave(&mut self.streams);
             live.take(first, 1, &mut self.groups[live.group as usize]);
             live.record.add_later(&later);
@@ -251,7 +268,7 @@ impl MetricSink for Recorder {
         }
         for &id in run.left {
             // One that got a token by itself, or of another engine, has left already.
-            let live = find(&self.places, &mut self.live, id);
+            let live = self.flights.find(id);
             if let Some(live) = live.filter(|live| live.decodes_on(instance)) {
                 live.leave(&mut self.streams);
             }
@@ -262,7 +279,7 @@ impl MetricSink for Recorder {
         };
         self.streams[index].step(first, &mut self.groups);
         for &id in run.joined {
-            let live = get(&self.places, &mut self.live, id);
+            let live = self.flights.get(id);
             live.leave(&mut self.streams);
             live.take(first, 1, &mut self.groups[live.group as usize]);
             live.member = Some(self.streams[index].join(instance, live.group));
@@ -277,8 +294,9 @@ impl MetricSink for Recorder {
             members == told,
             "decode membership: engine {instance} has {told} members, {members} joined and did not leave"
         );
-        if stream.is_long(self.live.len()) {
-            let members = self.live.iter().filter_map(|live| live.member.as_ref());
+        if stream.is_long(self.flights.live().len()) {
+            let members = self.flights.live().iter();
+            let members = members.filter_map(|live| live.member.as_ref());
             let here = members.filter(|member| member.instance == instance);
             stream.forget_before(here.map(Member::since).min());
         }
@@ -292,94 +310,5 @@ impl MetricSink for Recorder {
     fn on_level(&mut self, at: SimTime, level: &LevelRecord) {
         self.load.on_level(at, level);
         self.last_seen = self.last_seen.max(at);
-    }
-}
-
-/// The request of this id, while it is inside.
-fn find<'a>(places: &[u32], live: &'a mut [Live], id: RequestId) -> Option<&'a mut Live> {
-    // The marks of those that have not arrived or have ended are beyond any place.
-    let place = *places.get(id.index())?;
-    live.get_mut(place as usize)
-}
-
-/// The request of this id, which gets a token.
-fn get<'a>(places: &[u32], live: &'a mut [Live], id: RequestId) -> &'a mut Live {
-    let Some(live) = find(places, live, id) else {
-        panic!("request lifecycle: request {id} has not arrived or has ended, yet a token")
-    };
-    live
-}
-
-impl Live {
-    /// Takes down `count` tokens that come together at `at`; it is no member of a stream.
-    fn take(&mut self, at: SimTime, count: u32, group: &mut Group) {
-        let gap = at - self.last;
-        self.last = at;
-        if self.record.ttft.is_some() {
-            group.add_gaps(gap.as_nanos(), 1);
-        }
-        self.record.add_tokens(gap, count);
-    }
-
-    fn decodes_on(&self, instance: u32) -> bool {
-        let member = self.member.as_ref();
-        member.is_some_and(|member| member.instance == instance)
-    }
-
-    /// Takes down what came while it was a member of a stream, if it is one, and leaves that.
-    fn leave(&mut self, streams: &mut [Stream]) {
-        if let Some(member) = self.member.take() {
-            let stream = &mut streams[member.instance as usize];
-            self.record.add_later(&stream.since(&member));
-            self.last = stream.last();
-            stream.leave(self.group);
-        }
-    }
-}
-
-/// All that a [`Recorder`] took down.
-#[derive(Debug, Clone)]
-pub struct Recording {
-    records: Vec<RequestRecord>,
-    groups: Vec<Group>,
-    load: Load,
-    end: SimTime,
-}
-
-impl Recording {
-    /// All requests that arrived, by id.
-    pub fn records(&self) -> &[RequestRecord] {
-        &self.records
-    }
-
-    /// When the recording ended.
-    pub const fn end(&self) -> SimTime {
-        self.end
-    }
-
-    /// The gaps between tokens of all requests, in nanoseconds.
-    pub fn gaps(&self) -> Quantiles {
-        let mut all = Quantiles::new();
-        self.groups.iter().for_each(|group| all.merge(group.gaps()));
-        all
-    }
-
-    /// A fingerprint of all records, the times of all tokens included. It does not depend on the
-    /// order in which simultaneous occurrences of different requests were told.
-    pub fn fingerprint(&self) -> Fingerprint {
-        self.records
-            .iter()
-            .fold(Fingerprint::new(), |fingerprint, record| {
-                fingerprint.with(record.fingerprint().value())
-            })
-    }
-
-    /// Groups by key: every request belongs to one.
-    pub(crate) fn groups(&self) -> &[Group] {
-        &self.groups
-    }
-
-    pub(crate) const fn load(&self) -> &Load {
-        &self.load
     }
 }

@@ -53,6 +53,7 @@ impl<const N: usize> Series<N> {
     }
 
     /// Adds to each interval between two instants, making as many as it takes.
+    #[cold]
     fn share_out(&mut self, quantity: usize, mut from: u64, to: u64, value: u64) {
         while (to - 1) / self.width >= MAX_INTERVALS as u64 {
             self.join_pairs();

@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use foretoken::Scenario;
-use foretoken::metrics::{Recorder, Recording};
+use foretoken::metrics::{Recorder, RequestRecord};
 use foretoken::workload::{LengthSpec, Synthetic, WorkloadSpec};
 
 use crate::commands::Extras;
 use crate::commands::deployment::DeploymentFlags;
 use crate::commands::gateway::{GatewayFlags, relative_to};
-use crate::failure::{Failure, from_json, read, write};
-use crate::output::JsonOutput;
+use crate::failure::{Failure, from_json, read};
+use crate::output::{JsonOutput, Lines};
 
 /// Simulate a deployment under a workload
 ///
@@ -85,27 +85,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     }
     let (catalog, physics) = (arguments.extras.catalog()?, arguments.extras.physics()?);
-    let mut recorder = Recorder::new();
+    let mut lines = arguments.records.as_deref().map(Lines::to);
+    let mut recorder = Recorder::streaming(|record: RequestRecord| {
+        if let Some(lines) = &mut lines {
+            lines.add(&record);
+        }
+    });
     if arguments.gaps {
         recorder = recorder.keeping_gaps();
     }
-    let (prediction, recording) = scenario
+    let (prediction, _) = scenario
         .predict_recorded(&catalog, &physics, recorder)
         .map_err(in_file)?;
-    if let Some(path) = &arguments.records {
-        write(path, &lines(&recording))?;
+    if let Some(lines) = lines {
+        lines.finish()?;
     }
     arguments.output.emit(&prediction, &prediction.to_string())
-}
-
-/// The records as lines of JSON.
-fn lines(recording: &Recording) -> String {
-    let mut text = String::new();
-    for record in recording.records() {
-        text += &serde_json::to_string(record).expect("records are plain data");
-        text.push('\n');
-    }
-    text
 }
 
 impl Arguments {

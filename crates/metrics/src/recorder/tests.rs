@@ -179,7 +179,7 @@ fn gaps_are_kept_apart_by_stage_class_and_tenant() {
     let recording = recorder.finish(at(20));
     let gaps = recording.groups.iter().map(|group| {
         let runs = group.gaps().clone().runs().collect();
-        (group.key.flow.get(), group.arrived, runs)
+        (group.key.flow.get(), group.samples().arrived(), runs)
     });
     let expected: [(u32, u64, Vec<_>); 2] = [(0, 2, vec![(7, 2)]), (1, 1, vec![(7, 1), (8, 1)])];
     assert_eq!(gaps.collect::<Vec<_>>(), expected);

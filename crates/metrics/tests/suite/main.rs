@@ -4,4 +4,5 @@ mod decodes;
 mod golden;
 mod properties;
 mod sections;
+mod streamed;
 mod told;
