@@ -135,6 +135,13 @@ fn count(max_endpoints: i64) -> usize {
 /// An insertion, because a stable sort would allocate, and the result of an unstable one may depend on
 /// the toolchain.
 fn take_largest(order: &[usize], keys: &[f64], count: usize, picks: &mut Vec<usize>) {
+    if count == 1 {
+        let larger = |best: usize, place: usize| {
+            let larger = keys[place].total_cmp(&keys[best]).is_gt();
+            if larger { place } else { best }
+        };
+        return picks.extend(order.iter().copied().reduce(larger));
+    }
     for &place in order {
         let rank = picks.partition_point(|&pick| keys[pick].total_cmp(&keys[place]).is_ge());
         if rank < count {

@@ -127,11 +127,12 @@ impl Profile {
             plugins
                 .scorer(scorer)
                 .score(request, &run.candidates, cx, row);
+            let is_wrong = row.iter().fold(false, |nan, score| nan | score.is_nan());
+            if is_wrong {
+                let allowed = "scores that are numbers";
+                return Err(self.wrong("a scorer", f64::NAN, allowed));
+            }
             for (total, score) in run.totals.iter_mut().zip(row) {
-                if score.is_nan() {
-                    let allowed = "scores that are numbers";
-                    return Err(self.wrong("a scorer", score, allowed));
-                }
                 *total += weight * score.clamp(0.0, 1.0);
             }
         }

@@ -38,7 +38,8 @@ impl PrefixCacheScorer {
 
     fn value(&self, found: PrefixMatch, scale: f64) -> f64 {
         let weight = self.match_length_weight;
-        if found.total == 0 {
+        // Most endpoints hold nothing of a prompt.
+        if found.total == 0 || (found.matched == 0 && (0.0..=1.0).contains(&weight)) {
             return 0.0;
         }
         let share = (1.0 - weight) * found.share();
