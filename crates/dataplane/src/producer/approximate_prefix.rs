@@ -88,8 +88,8 @@ impl ApproximatePrefix {
     pub fn new(name: impl Into<Arc<str>>, config: ApproximatePrefixConfig) -> Self {
         Self {
             name: name.into(),
+            holders: Holders::new(config.insertion),
             config,
-            holders: Holders::new(),
             gone: BTreeSet::new(),
             next_sweep: SimTime::ZERO + SWEEP,
             chain: Chain::default(),
@@ -125,12 +125,8 @@ impl ApproximatePrefix {
             blocks if self.config.auto_tune && blocks > 0 => blocks,
             _ => self.config.lru_capacity_per_server,
         };
-        let (id, capacity) = (endpoint.id, capacity as usize);
-        let keys = self.chain.keys().iter().copied();
-        match self.config.insertion {
-            Insertion::HeadFirst => self.holders.record(id, capacity, keys),
-            Insertion::TailFirst => self.holders.record(id, capacity, keys.rev()),
-        }
+        let keys = self.chain.keys();
+        self.holders.record(endpoint.id, capacity as usize, keys);
     }
 
     /// Every two minutes endpoints that went away and did not return are dropped.

@@ -2,201 +2,156 @@
 
 use foretoken_workload::BlockHash;
 use hashbrown::HashMap;
-use hashbrown::hash_map::Entry;
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 
+use super::approximate_prefix::Insertion;
 use super::recency::{Recency, Slab};
 use crate::view::EndpointId;
 
-/// Blocks of all endpoints in one map, so that a prompt is looked up for all of them in one walk.
+/// Blocks of all endpoints, so that a prompt is looked up for all of them in one walk.
 ///
-/// Most blocks are held by one endpoint alone: these are an entry of the map and a slot. Those that
-/// several hold have a list, and the same as a set: along a shared prefix one set follows itself, and is
-/// counted once.
+/// A block's key stands for all blocks before it as well, so that blocks that came together stay
+/// together: they are one *run*, found by its first block, until part of it is used or forgotten alone,
+/// which splits it. A new prompt costs one entry, however long it is, and a prefix that all endpoints
+/// share is walked once.
 #[derive(Debug)]
 pub(super) struct Holders {
-    blocks: HashMap<BlockHash, Held, FxBuildHasher>,
-    slots: Slab<Holding>,
-    shared: Vec<Shared>,
-    free_shared: Vec<u32>,
+    insertion: Insertion,
+    /// Runs by their first blocks. Every block that anybody holds is in one run.
+    heads: HashMap<BlockHash, u32, FxBuildHasher>,
+    runs: Vec<Run>,
+    free_runs: Vec<u32>,
+    /// That an endpoint holds a run: the run's number.
+    holdings: Slab<u32>,
     /// What each endpoint holds, by id.
     endpoints: Vec<Option<Remembered>>,
+    /// The runs of the prompt in hand.
+    path: Vec<u32>,
 }
 
-/// That an endpoint holds a block.
-#[derive(Debug, Clone, Copy)]
-struct Holding {
-    block: BlockHash,
-    endpoint: EndpointId,
-}
-
-/// Who holds a block.
-#[derive(Debug, Clone, Copy)]
-enum Held {
-    /// One endpoint, with this slot.
-    Alone(u32),
-    /// Several, with this list.
-    Shared(u32),
-}
-
-/// The holders of a block and their slots, by id.
+/// Blocks that follow each other in a prompt, and have the same holders.
 #[derive(Debug, Default)]
-struct Shared {
-    holders: Vec<(EndpointId, u32)>,
-    /// A bit for each of them; without zeros at the end.
-    set: SmallVec<[u64; 2]>,
+struct Run {
+    blocks: Vec<BlockHash>,
+    /// By id, each with its holding.
+    holders: SmallVec<[(EndpointId, u32); 1]>,
 }
 
+/// What an endpoint holds.
 #[derive(Debug)]
 struct Remembered {
-    blocks: Recency,
+    holdings: Recency,
+    blocks: usize,
     capacity: usize,
 }
 
 impl Holders {
-    pub(super) const fn new() -> Self {
+    pub(super) const fn new(insertion: Insertion) -> Self {
         Self {
-            blocks: HashMap::with_hasher(FxBuildHasher),
-            slots: Slab::new(),
-            shared: Vec::new(),
-            free_shared: Vec::new(),
+            insertion,
+            heads: HashMap::with_hasher(FxBuildHasher),
+            runs: Vec::new(),
+            free_runs: Vec::new(),
+            holdings: Slab::new(),
             endpoints: Vec::new(),
+            path: Vec::new(),
         }
     }
 
     /// Walks `keys` up to the first that nobody holds, and tells for each holder how many of them it
     /// holds; an endpoint may be told several times.
     pub(super) fn count(&self, keys: &[BlockHash], mut tell: impl FnMut(EndpointId, u32)) {
-        let mut run: Option<(Held, u32)> = None;
-        for key in keys {
-            let Some(&held) = self.blocks.get(key) else {
-                break;
-            };
-            match &mut run {
-                Some((same, length)) if self.is_same(*same, held) => *length += 1,
-                _ => {
-                    self.tell(run.replace((held, 1)), &mut tell);
-                }
+        let mut rest = keys;
+        while let Some(&run) = rest.first().and_then(|key| self.heads.get(key)) {
+            let run = &self.runs[run as usize];
+            let shared = common(&run.blocks, rest);
+            let blocks = u32::try_from(shared).unwrap_or(u32::MAX);
+            for &(endpoint, _) in &run.holders {
+                tell(endpoint, blocks);
             }
-        }
-        self.tell(run, &mut tell);
-    }
-
-    fn is_same(&self, one: Held, other: Held) -> bool {
-        match (one, other) {
-            (Held::Alone(one), Held::Alone(other)) => {
-                self.slots.get(one).endpoint == self.slots.get(other).endpoint
-            }
-            (Held::Shared(one), Held::Shared(other)) => {
-                self.shared[one as usize].set == self.shared[other as usize].set
-            }
-            _ => false,
+            rest = &rest[shared..];
         }
     }
 
-    fn tell(&self, run: Option<(Held, u32)>, tell: &mut impl FnMut(EndpointId, u32)) {
-        let Some((held, length)) = run else { return };
-        match held {
-            Held::Alone(slot) => tell(self.slots.get(slot).endpoint, length),
-            Held::Shared(list) => {
-                for &(endpoint, _) in &self.shared[list as usize].holders {
-                    tell(endpoint, length);
-                }
-            }
-        }
-    }
-
-    /// From now on `endpoint` holds `keys`, the last of them most recently. `capacity` counts only for
-    /// an endpoint of which nothing is remembered.
-    pub(super) fn record(
-        &mut self,
-        endpoint: EndpointId,
-        capacity: usize,
-        keys: impl Iterator<Item = BlockHash>,
-    ) {
+    /// From now on `endpoint` holds `keys`. `capacity`, in blocks, counts only for an endpoint of which
+    /// nothing is remembered.
+    pub(super) fn record(&mut self, endpoint: EndpointId, capacity: usize, keys: &[BlockHash]) {
+        let mut path = core::mem::take(&mut self.path);
+        self.find_path(keys, &mut path);
         let index = endpoint.index();
         if self.endpoints.len() <= index {
             self.endpoints.resize_with(index + 1, || None);
         }
-        let mut remembered = self.endpoints[index].take().unwrap_or(Remembered {
-            blocks: Recency::new(),
+        let remembered = self.endpoints[index].get_or_insert(Remembered {
+            holdings: Recency::new(),
+            blocks: 0,
             capacity,
         });
-        for key in keys {
-            match self.slot(key, endpoint) {
-                Slot::Known(slot) => remembered.blocks.touch(&mut self.slots, slot),
-                Slot::New(slot) => remembered.blocks.push(&mut self.slots, slot),
-            }
-            if remembered.blocks.len() > remembered.capacity
-                && let Some(oldest) = remembered.blocks.pop(&mut self.slots)
-            {
-                self.forget(oldest);
-            }
-        }
-        self.endpoints[index] = Some(remembered);
-    }
-
-    /// The slot of a block on an endpoint; a new one is in no list yet.
-    fn slot(&mut self, block: BlockHash, endpoint: EndpointId) -> Slot {
-        let holding = Holding { block, endpoint };
-        let mut entry = match self.blocks.entry(block) {
-            Entry::Vacant(entry) => {
-                let slot = self.slots.insert(holding);
-                entry.insert(Held::Alone(slot));
-                return Slot::New(slot);
-            }
-            Entry::Occupied(entry) => entry,
-        };
-        let list = match *entry.get() {
-            Held::Alone(slot) => {
-                let other = self.slots.get(slot).endpoint;
-                if other == endpoint {
-                    return Slot::Known(slot);
+        let mut hold = |number: u32| {
+            let run = &mut self.runs[number as usize];
+            match run.find(endpoint) {
+                Ok(place) => {
+                    let (_, holding) = run.holders[place];
+                    remembered.holdings.touch(&mut self.holdings, holding);
                 }
-                let list = match self.free_shared.pop() {
-                    Some(list) => list,
-                    None => {
-                        self.shared.push(Shared::default());
-                        u32::try_from(self.shared.len() - 1)
-                            .expect("fewer than 2^32 blocks are remembered at a time")
-                    }
-                };
-                entry.insert(Held::Shared(list));
-                self.shared[list as usize].insert(0, other, slot);
-                list
+                Err(place) => {
+                    let holding = self.holdings.insert(number);
+                    run.holders.insert(place, (endpoint, holding));
+                    remembered.holdings.push(&mut self.holdings, holding);
+                    remembered.blocks += run.blocks.len();
+                }
             }
-            Held::Shared(list) => list,
         };
-        let shared = &mut self.shared[list as usize];
-        match shared.find(endpoint) {
-            Ok(place) => Slot::Known(shared.holders[place].1),
-            Err(place) => {
-                let slot = self.slots.insert(holding);
-                shared.insert(place, endpoint, slot);
-                Slot::New(slot)
-            }
+        match self.insertion {
+            Insertion::HeadFirst => path.drain(..).for_each(&mut hold),
+            Insertion::TailFirst => path.drain(..).rev().for_each(&mut hold),
+        }
+        self.path = path;
+        self.forget_oldest(endpoint);
+    }
+
+    /// The runs that `keys` consist of from now on.
+    fn find_path(&mut self, keys: &[BlockHash], path: &mut Vec<u32>) {
+        let mut rest = keys;
+        while let Some(key) = rest.first() {
+            let (run, length) = if let Some(&run) = self.heads.get(key) {
+                let blocks = &self.runs[run as usize].blocks;
+                let shared = common(blocks, rest);
+                if shared < blocks.len() {
+                    self.split(run, shared);
+                }
+                (run, shared)
+            } else {
+                // The head of a prompt may be forgotten where its tail is not.
+                let known = |key: &BlockHash| self.heads.contains_key(key);
+                let length = rest.iter().position(known).unwrap_or(rest.len());
+                (self.add_run(&rest[..length]), length)
+            };
+            path.push(run);
+            rest = &rest[length..];
         }
     }
 
-    /// Forgets a slot that is in no list.
-    fn forget(&mut self, slot: u32) {
-        let Holding { block, endpoint } = *self.slots.get(slot);
-        self.slots.free(slot);
-        let Entry::Occupied(mut entry) = self.blocks.entry(block) else {
-            return;
-        };
-        let Held::Shared(list) = *entry.get() else {
-            entry.remove();
-            return;
-        };
-        let shared = &mut self.shared[list as usize];
-        shared.remove(endpoint);
-        if let [(_, last)] = shared.holders[..] {
-            entry.insert(Held::Alone(last));
-            shared.holders.clear();
-            shared.set.clear();
-            self.free_shared.push(list);
+    /// Forgets what is more than an endpoint's capacity.
+    fn forget_oldest(&mut self, endpoint: EndpointId) {
+        while let Some(remembered) = &mut self.endpoints[endpoint.index()] {
+            let excess = remembered.blocks.saturating_sub(remembered.capacity);
+            let oldest = remembered.holdings.oldest().filter(|_| excess > 0);
+            let Some(oldest) = oldest else { return };
+            let run = *self.holdings.get(oldest);
+            let length = self.runs[run as usize].blocks.len();
+            if length > excess {
+                let kept_apart = match self.insertion {
+                    Insertion::HeadFirst => excess,
+                    Insertion::TailFirst => length - excess,
+                };
+                self.split(run, kept_apart);
+            } else {
+                remembered.blocks -= length;
+                remembered.holdings.remove(&mut self.holdings, oldest);
+                self.let_go(endpoint, oldest);
+            }
         }
     }
 
@@ -206,41 +161,70 @@ impl Holders {
         let Some(mut remembered) = remembered.and_then(Option::take) else {
             return;
         };
-        while let Some(slot) = remembered.blocks.pop(&mut self.slots) {
-            self.forget(slot);
+        while let Some(holding) = remembered.holdings.pop(&mut self.holdings) {
+            self.let_go(endpoint, holding);
+        }
+    }
+
+    fn add_run(&mut self, blocks: &[BlockHash]) -> u32 {
+        let number = self.free_runs.pop().unwrap_or_else(|| {
+            self.runs.push(Run::default());
+            u32::try_from(self.runs.len() - 1)
+                .expect("fewer than 2^32 prompts are remembered at a time")
+        });
+        self.runs[number as usize].blocks.extend_from_slice(blocks);
+        self.heads.insert(blocks[0], number);
+        number
+    }
+
+    /// Makes two of a run: what is before its block number `at` stays, the rest is a new run that was used
+    /// right before or after it.
+    fn split(&mut self, number: u32, at: usize) {
+        let run = &mut self.runs[number as usize];
+        let mut tail = core::mem::take(&mut run.blocks);
+        let holders = run.holders.clone();
+        let new = self.add_run(&tail[at..]);
+        for (endpoint, holding) in holders {
+            let Some(remembered) = &mut self.endpoints[endpoint.index()] else {
+                continue;
+            };
+            let list = &mut remembered.holdings;
+            let other = self.holdings.insert(new);
+            // As if its blocks had entered one by one.
+            match self.insertion {
+                Insertion::HeadFirst => list.insert_after(&mut self.holdings, holding, other),
+                Insertion::TailFirst => list.insert_before(&mut self.holdings, holding, other),
+            }
+            self.runs[new as usize].holders.push((endpoint, other));
+        }
+        tail.truncate(at);
+        self.runs[number as usize].blocks = tail;
+    }
+
+    /// An endpoint does not hold a run any more; the holding is in no list.
+    fn let_go(&mut self, endpoint: EndpointId, holding: u32) {
+        let number = *self.holdings.get(holding);
+        self.holdings.free(holding);
+        let run = &mut self.runs[number as usize];
+        if let Ok(place) = run.find(endpoint) {
+            run.holders.remove(place);
+        }
+        if run.holders.is_empty() {
+            self.heads.remove(&run.blocks[0]);
+            run.blocks.clear();
+            self.free_runs.push(number);
         }
     }
 }
 
-/// Where a block of an endpoint is.
-enum Slot {
-    Known(u32),
-    New(u32),
-}
-
-impl Shared {
-    /// Where an endpoint stands in the list, or would stand.
+impl Run {
+    /// Where an endpoint stands among the holders, or would stand.
     fn find(&self, endpoint: EndpointId) -> Result<usize, usize> {
         self.holders.binary_search_by_key(&endpoint, |&(id, _)| id)
     }
+}
 
-    fn insert(&mut self, place: usize, endpoint: EndpointId, slot: u32) {
-        self.holders.insert(place, (endpoint, slot));
-        let (word, bit) = (endpoint.index() / 64, endpoint.index() % 64);
-        if self.set.len() <= word {
-            self.set.resize(word + 1, 0);
-        }
-        self.set[word] |= 1 << bit;
-    }
-
-    fn remove(&mut self, endpoint: EndpointId) {
-        let Ok(place) = self.find(endpoint) else {
-            return;
-        };
-        self.holders.remove(place);
-        self.set[endpoint.index() / 64] &= !(1 << (endpoint.index() % 64));
-        while self.set.last() == Some(&0) {
-            self.set.pop();
-        }
-    }
+/// How many blocks two prompts share from the first on.
+fn common(one: &[BlockHash], other: &[BlockHash]) -> usize {
+    one.iter().zip(other).take_while(|(a, b)| a == b).count()
 }

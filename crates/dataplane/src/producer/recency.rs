@@ -83,6 +83,11 @@ impl Recency {
         self.len
     }
 
+    /// The slot that was used least recently.
+    pub(super) fn oldest(&self) -> Option<u32> {
+        Some(self.oldest).filter(|&oldest| oldest != NONE)
+    }
+
     /// Appends a slot that is in no list.
     pub(super) fn push<T>(&mut self, slab: &mut Slab<T>, number: u32) {
         let slot = &mut slab.slots[number as usize];
@@ -110,6 +115,27 @@ impl Recency {
         self.len -= 1;
     }
 
+    /// Puts a slot that is in no list right after one that is in this.
+    pub(super) fn insert_after<T>(&mut self, slab: &mut Slab<T>, place: u32, number: u32) {
+        match slab.slots[place as usize].newer {
+            NONE => self.push(slab, number),
+            newer => self.insert_before(slab, newer, number),
+        }
+    }
+
+    /// Puts a slot that is in no list right before one that is in this.
+    pub(super) fn insert_before<T>(&mut self, slab: &mut Slab<T>, place: u32, number: u32) {
+        let older = core::mem::replace(&mut slab.slots[place as usize].older, number);
+        match older {
+            NONE => self.oldest = number,
+            older => slab.slots[older as usize].newer = number,
+        }
+        let slot = &mut slab.slots[number as usize];
+        slot.older = older;
+        slot.newer = place;
+        self.len += 1;
+    }
+
     /// A slot of this list was used just now.
     pub(super) fn touch<T>(&mut self, slab: &mut Slab<T>, number: u32) {
         if number != self.newest {
@@ -120,7 +146,7 @@ impl Recency {
 
     /// Takes out the slot that was used least recently.
     pub(super) fn pop<T>(&mut self, slab: &mut Slab<T>) -> Option<u32> {
-        let oldest = Some(self.oldest).filter(|&oldest| oldest != NONE)?;
+        let oldest = self.oldest()?;
         self.remove(slab, oldest);
         Some(oldest)
     }
