@@ -144,6 +144,9 @@ fn lone_best(totals: &[f64]) -> Option<usize> {
     let (&first, rest) = totals.split_first()?;
     let (mut best, mut most, mut ties) = (0, first, false);
     for (place, total) in (1..).zip(rest) {
+        if *total < most {
+            continue;
+        }
         match total.total_cmp(&most) {
             Ordering::Greater => (best, most, ties) = (place, *total, false),
             Ordering::Equal => ties = true,

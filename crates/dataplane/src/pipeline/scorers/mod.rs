@@ -37,6 +37,8 @@ pub use session_affinity::SessionAffinityScorer;
 pub use token_load::TokenLoadScorer;
 pub use topology::TopologyAffinityScorer;
 
+use crate::view::EndpointView;
+
 /// Writes the score of each candidate; `score` gets its position.
 fn score_each(candidates: &[usize], scores: &mut [f64], mut score: impl FnMut(usize) -> f64) {
     for (slot, &position) in scores.iter_mut().zip(candidates) {
@@ -45,10 +47,15 @@ fn score_each(candidates: &[usize], scores: &mut [f64], mut score: impl FnMut(us
 }
 
 /// `(max - load) / (max - min)` over the candidates; 1 for all where their loads are equal.
-fn score_relative(candidates: &[usize], scores: &mut [f64], load: impl Fn(usize) -> u32) {
+fn score_relative(
+    endpoints: &[EndpointView],
+    candidates: &[usize],
+    scores: &mut [f64],
+    load: impl Fn(&EndpointView) -> u32,
+) {
     let (mut min, mut max) = (u32::MAX, 0);
     score_each(candidates, scores, |position| {
-        let load = load(position);
+        let load = load(&endpoints[position]);
         (min, max) = (min.min(load), max.max(load));
         f64::from(load)
     });
