@@ -45,7 +45,11 @@ pub(crate) struct Instance {
     pub(super) last_told: SimTime,
     pub(crate) level: LevelRecord,
     /// Its gauges as of its last step: engines refresh them once a step.
-    pub(crate) gauges: EngineMetrics,
+    gauges: EngineMetrics,
+    /// KV blocks in use, of which the gauges have the share only once somebody asks.
+    kv_used: u32,
+    /// Whether the gauges' adapters are not those that gateways were told of.
+    pub(super) changed: bool,
     /// Requests by adapter: waiting and running. Those of the base model are not counted.
     adapters: BTreeMap<Arc<str>, [u32; 2]>,
 }
@@ -70,6 +74,8 @@ impl Instance {
             last_told: SimTime::ZERO,
             level,
             gauges: EngineMetrics::default(),
+            kv_used: 0,
+            changed: false,
             adapters: BTreeMap::new(),
         };
         instance.refresh_gauges();
@@ -91,21 +97,27 @@ impl Instance {
         let level = level(self.level.instance, self.engine.stats());
         (level != self.level).then(|| {
             self.level = level;
+            self.changed = true;
             level
         })
     }
 
+    /// Whether [`show`](Self::show) shows anything else than when it was asked last; to be asked after
+    /// [`take_level`](Self::take_level).
+    pub(crate) fn takes_change(&mut self) -> bool {
+        core::mem::take(&mut self.changed)
+    }
+
     /// What its gauges would be if they were refreshed at any time, and what is still in the front end
     /// counted; only adapters are as of the last step.
-    pub(crate) fn present(&self) -> EngineMetrics {
-        let stats = self.engine.stats();
-        EngineMetrics {
-            running: stats.running,
-            queued: stats.waiting,
-            kv_usage: f64::from(stats.kv_used) / f64::from(stats.kv_total.max(1)),
-            kv_blocks: stats.kv_total,
-            block_size: self.gauges.block_size,
-            adapters: self.gauges.adapters.clone(),
+    pub(crate) fn show(&self, view: &mut EndpointView) {
+        view.running = self.level.running;
+        view.queued = self.level.waiting;
+        view.kv_usage = share(self.level.kv_blocks_used, self.level.kv_blocks_total);
+        view.kv_blocks = self.level.kv_blocks_total;
+        view.block_size = self.gauges.block_size;
+        if !Arc::ptr_eq(&view.adapters, &self.gauges.adapters) {
+            view.adapters.clone_from(&self.gauges.adapters);
         }
     }
 
@@ -117,7 +129,7 @@ impl Instance {
         self.gauges.running = stats.running;
         // What is still in the front end does not count.
         self.gauges.queued = count(self.engine.scheduler().waiting_len());
-        self.gauges.kv_usage = f64::from(stats.kv_used) / f64::from(stats.kv_total.max(1));
+        self.kv_used = stats.kv_used;
         self.gauges.kv_blocks = stats.kv_total;
         self.gauges.block_size = config.block_size;
         if !self.adapters.is_empty() || self.gauges.adapters.max != self.identity.max_adapters {
@@ -130,7 +142,15 @@ impl Instance {
                 running: with(1),
                 max: self.identity.max_adapters,
             });
+            self.changed = true;
         }
+    }
+
+    /// What a scraper reads.
+    pub(crate) fn scrape(&mut self) -> &EngineMetrics {
+        // There are more steps than scrapes.
+        self.gauges.kv_usage = share(self.kv_used, self.gauges.kv_blocks);
+        &self.gauges
     }
 
     /// A request with an adapter moves.
@@ -145,6 +165,10 @@ impl Instance {
             }
         }
     }
+}
+
+fn share(used: u32, total: u32) -> f64 {
+    f64::from(used) / f64::from(total.max(1))
 }
 
 pub(crate) const fn level(instance: u32, stats: EngineStats) -> LevelRecord {

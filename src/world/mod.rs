@@ -29,7 +29,7 @@ use event::Event;
 use flight::Flight;
 use instance::Instance;
 use reported::Reported;
-use signals::Poller;
+use signals::{Poller, Unseen};
 use wake_up::WakeUp;
 
 pub(crate) use instance::Identity;
@@ -55,6 +55,8 @@ pub(crate) struct World<S> {
     /// When each endpoint joins or leaves.
     changes: Vec<PoolChange>,
     pollers: Vec<Poller>,
+    /// By gateway, if they see the present.
+    unseen: Vec<Unseen>,
     flights: HashMap<RequestId, Flight, FxBuildHasher>,
     arrived: u64,
     ended: u64,
@@ -124,6 +126,7 @@ impl<S: MetricSink> World<S> {
             freshness: parts.freshness,
             changes: parts.changes,
             pollers: Vec::new(),
+            unseen: Vec::new(),
             flights: HashMap::with_hasher(FxBuildHasher),
             arrived: 0,
             ended: 0,
@@ -135,6 +138,7 @@ impl<S: MetricSink> World<S> {
             failure: None,
         };
         world.pollers = world.make_pollers(parts.streams);
+        world.unseen = world.make_unseen();
         for instance in &world.engines {
             world.sink.on_level(SimTime::ZERO, &instance.level);
         }
@@ -258,9 +262,7 @@ impl<S: MetricSink> World<S> {
             &mut dyn FnMut(GatewayEvent),
         ) -> Result<(), foretoken_dataplane::DataplaneError>,
     ) {
-        if self.freshness == Freshness::Live {
-            self.show_present(gateway, cx.now());
-        }
+        self.show_present(gateway, cx.now());
         let mut said = core::mem::take(&mut self.said);
         let result = act(
             &mut self.gateways[gateway].component,
@@ -369,7 +371,9 @@ impl<S: MetricSink> World<S> {
         instance.up = up;
         let id = instance.id();
         let view = instance.identity.endpoint(id);
-        if !up {
+        if up {
+            self.mark_unseen(engine);
+        } else {
             self.lose(id, cx);
         }
         for gateway in 0..self.gateways.len() {
@@ -387,9 +391,14 @@ impl<S: MetricSink> World<S> {
     /// if that is not on its way already.
     fn settle(&mut self, engine: usize, cx: &mut Context<'_, Event>) {
         let instance = &mut self.engines[engine];
-        if let Some(level) = instance.take_level() {
-            self.sink.on_level(cx.now(), &level);
+        let level = instance.take_level();
+        if let Some(level) = &level {
+            self.sink.on_level(cx.now(), level);
         }
+        if instance.takes_change() {
+            self.mark_unseen(engine);
+        }
+        let instance = &mut self.engines[engine];
         let wake = instance.engine.next_wake();
         if let Some((time, asked)) = instance.wake_up.ask(wake) {
             cx.at(time, Event::Wake { engine, asked });

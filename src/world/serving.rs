@@ -158,6 +158,7 @@ impl<S: MetricSink> World<S> {
             level,
             last_told,
             fruitless,
+            changed,
             ..
         } = instance;
         // Nothing else happens before the next event.
@@ -176,6 +177,7 @@ impl<S: MetricSink> World<S> {
             }),
             EngineEvent::Level { at, stats } => {
                 *level = instance::level(level.instance, stats);
+                *changed = true;
                 self.sink.on_level(at, level);
             }
             EngineEvent::Decodes(run) if reported.entries.is_empty() => {

@@ -6,8 +6,8 @@ use foretoken_des_kernel::{Context, RngStreams, SimDuration, SimRng, SimTime};
 use foretoken_engine::kv::KvEvent as EngineKvEvent;
 use foretoken_metrics::MetricSink;
 
+use super::World;
 use super::event::Event;
-use super::{World, index};
 use crate::cluster::Freshness;
 
 /// A scrape that takes longer fails (llm-d).
@@ -30,14 +30,61 @@ pub(crate) struct Metrics {
     values: EngineMetrics,
 }
 
-impl<S: MetricSink> World<S> {
-    /// Shows a gateway all engines as they are.
-    pub(super) fn show_present(&mut self, gateway: usize, now: SimTime) {
-        let engines = &self.engines;
-        for view in self.gateways[gateway].component.endpoints_mut() {
-            let instance = &engines[index(view.id)];
-            instance.present().show(view, now);
+/// Engines that are not any more what a gateway has seen of them.
+#[derive(Debug, Clone)]
+pub(crate) struct Unseen {
+    engines: Vec<usize>,
+    /// Whether each engine is among them.
+    marks: Vec<bool>,
+}
+
+impl Unseen {
+    /// All of so many engines.
+    fn everyone(engines: usize) -> Self {
+        Self {
+            engines: (0..engines).collect(),
+            marks: vec![true; engines],
         }
+    }
+
+    fn mark(&mut self, engine: usize) {
+        if !core::mem::replace(&mut self.marks[engine], true) {
+            self.engines.push(engine);
+        }
+    }
+}
+
+impl<S: MetricSink> World<S> {
+    /// Nothing that a gateway could have seen of an engine before is true any more.
+    pub(super) fn mark_unseen(&mut self, engine: usize) {
+        for unseen in &mut self.unseen {
+            unseen.mark(engine);
+        }
+    }
+
+    /// For each gateway that sees the present, what it has not seen yet.
+    pub(super) fn make_unseen(&self) -> Vec<Unseen> {
+        match self.freshness {
+            Freshness::Live => vec![Unseen::everyone(self.engines.len()); self.gateways.len()],
+            Freshness::Scraped(_) => Vec::new(),
+        }
+    }
+
+    /// Shows a gateway that sees the present all engines as they are.
+    pub(super) fn show_present(&mut self, gateway: usize, now: SimTime) {
+        let Some(unseen) = self.unseen.get_mut(gateway) else {
+            return;
+        };
+        let component = &mut self.gateways[gateway].component;
+        for engine in unseen.engines.drain(..) {
+            unseen.marks[engine] = false;
+            let instance = &self.engines[engine];
+            // One that is not in the pool is marked when it returns.
+            if let Some(view) = component.endpoint_mut(instance.id()) {
+                instance.show(view);
+            }
+        }
+        component.observed(now);
     }
 
     /// Every gateway has a ticker for every endpoint; their phases have nothing to do with each other.
@@ -76,18 +123,19 @@ impl<S: MetricSink> World<S> {
         }
         let (now, poller) = (cx.now(), &mut self.pollers[number]);
         let mut answered = now;
-        let instance = &self.engines[poller.engine];
+        let instance = &mut self.engines[poller.engine];
         if instance.up {
             let delay = scraping.delay + poller.jitter(scraping.delay_jitter);
             answered = now + delay.min(SCRAPE_TIMEOUT);
-            let metrics = Metrics {
-                poller: number,
-                values: instance.gauges.clone(),
-            };
-            if delay <= SCRAPE_TIMEOUT && delay > SimDuration::ZERO {
+            if delay.is_zero() {
+                let gateway = &mut self.gateways[poller.gateway].component;
+                gateway.scraped(instance.id(), now, instance.scrape());
+            } else if delay <= SCRAPE_TIMEOUT {
+                let metrics = Metrics {
+                    poller: number,
+                    values: instance.scrape().clone(),
+                };
                 cx.at(answered, Event::Scraped(Box::new(metrics)));
-            } else if delay.is_zero() {
-                self.scraped(&metrics, now);
             }
         }
         // A poller does not ask again before it has the answer. Of the ticks that it missed meanwhile it

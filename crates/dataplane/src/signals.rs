@@ -205,6 +205,14 @@ impl<T: Copy> Columns<T> {
         values
     }
 
+    /// The same, with `value` for each endpoint.
+    pub fn begin_with(&mut self, producer: &str, endpoints: usize, value: T) -> &mut [Option<T>] {
+        let values = self.values(producer);
+        values.clear();
+        values.resize(endpoints, Some(value));
+        values
+    }
+
     fn values(&mut self, producer: &str) -> &mut Vec<Option<T>> {
         let place = self
             .0

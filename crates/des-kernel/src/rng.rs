@@ -82,11 +82,13 @@ pub struct SimRng(Pcg64);
 
 impl SimRng {
     /// 64 random bits.
+    #[inline]
     pub fn bits(&mut self) -> u64 {
         self.0.next_u64()
     }
 
     /// A uniform float in `[0, 1)`, a multiple of 2^-53.
+    #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 * (1.0 / 9_007_199_254_740_992.0)
     }
@@ -95,6 +97,7 @@ impl SimRng {
     ///
     /// # Panics
     /// If `bound` is zero.
+    #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "a uniform draw needs at least one outcome");
         let mut wide = u128::from(self.bits()) * u128::from(bound);
@@ -124,7 +127,15 @@ impl SimRng {
         }
     }
 
+    /// Draws what [`shuffle`](Self::shuffle) draws for `len` items, for whom their order does not matter.
+    pub fn pass_shuffle(&mut self, len: usize) {
+        for last in (1..len).rev() {
+            self.index(last + 1);
+        }
+    }
+
     /// A uniform index into `len` items.
+    #[inline]
     fn index(&mut self, len: usize) -> usize {
         usize::try_from(self.below(len as u64)).expect("an index below a length fits in usize")
     }
@@ -138,6 +149,18 @@ const fn low(wide: u128) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_shuffle_that_is_passed_over_draws_as_much() {
+        for len in 0..20 {
+            let stream = RngStreams::new(3, 0).stream("shuffle", len);
+            let (mut one, mut other) = (stream.clone(), stream);
+            let mut items: Vec<u64> = (0..len).collect();
+            one.shuffle(&mut items);
+            other.pass_shuffle(items.len());
+            assert_eq!(one, other);
+        }
+    }
 
     fn rng(name: &str) -> SimRng {
         RngStreams::new(7, 0).stream(name, 0)

@@ -161,7 +161,7 @@ impl Gateway {
         self.router.placed(&view, &placement, &cx);
         let request = decision.request;
         let prompt_tokens = request.prompt.tokens();
-        if let Some(view) = self.endpoint(placement.endpoint) {
+        if let Some(view) = self.endpoint_mut(placement.endpoint) {
             view.in_flight += 1;
             view.in_flight_tokens += u64::from(prompt_tokens);
             view.sent_since_observed += 1;

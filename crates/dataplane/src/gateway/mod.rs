@@ -27,7 +27,7 @@ use crate::producer::{DataProducer, KvEvent, Response};
 use crate::rewrite::ModelRewrite;
 use crate::router::{Placement, Router};
 use crate::signals::Signals;
-use crate::view::{EndpointId, EndpointView, GatewayContext};
+use crate::view::{EndpointId, EndpointView, GatewayContext, position};
 use decision::Placing;
 
 pub use policies::{Admission, EngineMetrics, GatewayEvent, GatewayPolicies, GatewayStreams};
@@ -197,7 +197,7 @@ impl Gateway {
 
     /// An endpoint's metrics arrive, and count as of `observed_at`.
     pub fn scraped(&mut self, id: EndpointId, observed_at: SimTime, metrics: &EngineMetrics) {
-        if let Some(view) = self.endpoint(id) {
+        if let Some(view) = self.endpoint_mut(id) {
             metrics.show(view, observed_at);
         }
     }
@@ -220,7 +220,7 @@ impl Gateway {
         let Some(open) = self.open.remove(&request) else {
             return;
         };
-        if let Some(view) = self.endpoint(open.placement.endpoint) {
+        if let Some(view) = self.endpoint_mut(open.placement.endpoint) {
             view.in_flight = view.in_flight.saturating_sub(1);
             let tokens = u64::from(open.prompt_tokens);
             view.in_flight_tokens = view.in_flight_tokens.saturating_sub(tokens);
@@ -271,9 +271,19 @@ impl Gateway {
         &self.endpoints
     }
 
-    /// The same, to be kept up to date by a host whose gateway sees the present.
-    pub fn endpoints_mut(&mut self) -> &mut [EndpointView] {
-        &mut self.endpoints
+    /// One of them, to be kept up to date by a host whose gateway sees the present.
+    pub fn endpoint_mut(&mut self, id: EndpointId) -> Option<&mut EndpointView> {
+        let place = position(&self.endpoints, id)?;
+        Some(&mut self.endpoints[place])
+    }
+
+    /// All endpoints are shown as of `now`, by a host whose gateway sees the present: it has brought those
+    /// up to date that are not what they were.
+    pub fn observed(&mut self, now: SimTime) {
+        for view in &mut self.endpoints {
+            view.observed_at = Some(now);
+            view.sent_since_observed = 0;
+        }
     }
 
     /// Requests that wait in it, and those on endpoints.
@@ -291,14 +301,6 @@ impl Gateway {
             Admission::Flow(flow) => flow.waiting() > 0 && flow.never_expires(),
             _ => false,
         }
-    }
-
-    fn endpoint(&mut self, id: EndpointId) -> Option<&mut EndpointView> {
-        let place = self
-            .endpoints
-            .binary_search_by_key(&id, |endpoint| endpoint.id)
-            .ok()?;
-        Some(&mut self.endpoints[place])
     }
 
     /// One dispatch cycle of flow control.

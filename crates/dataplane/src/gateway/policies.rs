@@ -107,7 +107,9 @@ impl EngineMetrics {
         view.kv_usage = self.kv_usage;
         view.kv_blocks = self.kv_blocks;
         view.block_size = self.block_size;
-        view.adapters.clone_from(&self.adapters);
+        if !Arc::ptr_eq(&view.adapters, &self.adapters) {
+            view.adapters.clone_from(&self.adapters);
+        }
         view.sent_since_observed = 0;
     }
 }

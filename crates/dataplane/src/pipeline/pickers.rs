@@ -1,5 +1,7 @@
 //! Pickers: who of the candidates is taken. All give `max_endpoints` picks at most, the best first.
 
+use core::cmp::Ordering;
+
 use foretoken_des_kernel::SimRng;
 
 use super::Picker;
@@ -43,12 +45,20 @@ impl Default for MaxScorePicker {
 
 impl Picker for MaxScorePicker {
     fn pick(&mut self, totals: &[f64], rng: &mut SimRng, picks: &mut Vec<usize>) {
+        let count = count(self.max_endpoints);
+        if let Some(best) = lone_best(totals).filter(|_| count == 1) {
+            if self.ties == Ties::Random {
+                rng.pass_shuffle(totals.len());
+            }
+            picks.push(best);
+            return;
+        }
         self.order.clear();
         self.order.extend(0..totals.len());
         if self.ties == Ties::Random {
             rng.shuffle(&mut self.order);
         }
-        take_largest(&self.order, totals, count(self.max_endpoints), picks);
+        take_largest(&self.order, totals, count, picks);
     }
 }
 
@@ -129,12 +139,36 @@ fn count(max_endpoints: i64) -> usize {
     usize::try_from(max_endpoints.max(1)).unwrap_or(usize::MAX)
 }
 
+/// The place of the largest total, if there is one.
+fn lone_best(totals: &[f64]) -> Option<usize> {
+    let (&first, rest) = totals.split_first()?;
+    let (mut best, mut most, mut ties) = (0, first, false);
+    for (place, total) in (1..).zip(rest) {
+        if *total < most {
+            continue;
+        }
+        match total.total_cmp(&most) {
+            Ordering::Greater => (best, most, ties) = (place, *total, false),
+            Ordering::Equal => ties = true,
+            Ordering::Less => {}
+        }
+    }
+    (!ties).then_some(best)
+}
+
 /// Takes the `count` places with the largest keys, the largest first; of equals, who is first in
 /// `order`.
 ///
 /// An insertion, because a stable sort would allocate, and the result of an unstable one may depend on
 /// the toolchain.
 fn take_largest(order: &[usize], keys: &[f64], count: usize, picks: &mut Vec<usize>) {
+    if count == 1 {
+        let larger = |best: usize, place: usize| {
+            let larger = keys[place].total_cmp(&keys[best]).is_gt();
+            if larger { place } else { best }
+        };
+        return picks.extend(order.iter().copied().reduce(larger));
+    }
     for &place in order {
         let rank = picks.partition_point(|&pick| keys[pick].total_cmp(&keys[place]).is_ge());
         if rank < count {

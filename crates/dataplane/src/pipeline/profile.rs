@@ -127,12 +127,16 @@ impl Profile {
             plugins
                 .scorer(scorer)
                 .score(request, &run.candidates, cx, row);
-            for (total, score) in run.totals.iter_mut().zip(row) {
-                if score.is_nan() {
-                    let allowed = "scores that are numbers";
-                    return Err(self.wrong("a scorer", score, allowed));
-                }
-                *total += weight * score.clamp(0.0, 1.0);
+            let mut is_wrong = false;
+            for (total, &mut score) in run.totals.iter_mut().zip(row) {
+                is_wrong |= score.is_nan();
+                // A clamp to 0..=1 without a branch.
+                let above = if score > 0.0 { score } else { 0.0 };
+                *total += weight * if above < 1.0 { above } else { 1.0 };
+            }
+            if is_wrong {
+                let allowed = "scores that are numbers";
+                return Err(self.wrong("a scorer", f64::NAN, allowed));
             }
         }
         Ok(())

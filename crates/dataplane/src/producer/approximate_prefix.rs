@@ -4,17 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use foretoken_des_kernel::{SimDuration, SimTime};
-use foretoken_workload::{BlockHash, RequestView};
-use hashbrown::HashMap;
-use lru::LruCache;
-use rustc_hash::FxBuildHasher;
-use smallvec::SmallVec;
+use foretoken_workload::RequestView;
 
+use crate::producer::DataProducer;
 use crate::producer::chain::Chain;
-use crate::producer::{DataProducer, place};
+use crate::producer::holders::Holders;
 use crate::router::Placement;
 use crate::signals::{APPROXIMATE_PREFIX, PrefixMatch, Signals};
-use crate::view::{EndpointId, EndpointView};
+use crate::view::{EndpointId, EndpointView, position};
 
 /// Blocks are at least this long, whatever engines or settings say (llm-d).
 const SHORTEST_BLOCK: u32 = 64;
@@ -73,22 +70,11 @@ pub enum Insertion {
 pub struct ApproximatePrefix {
     name: Arc<str>,
     config: ApproximatePrefixConfig,
-    /// Who holds a block.
-    holders: HashMap<BlockHash, SmallVec<[EndpointId; 2]>, FxBuildHasher>,
-    /// What each endpoint holds, by id.
-    endpoints: Vec<Option<Remembered>>,
+    holders: Holders,
     gone: BTreeSet<EndpointId>,
     next_sweep: SimTime,
     /// The blocks of the prompt in hand.
     chain: Chain,
-    /// Where each endpoint stands in the decision, by id.
-    positions: Vec<Option<usize>>,
-}
-
-#[derive(Debug)]
-struct Remembered {
-    blocks: LruCache<BlockHash, (), FxBuildHasher>,
-    capacity: usize,
 }
 
 impl Default for ApproximatePrefix {
@@ -102,13 +88,11 @@ impl ApproximatePrefix {
     pub fn new(name: impl Into<Arc<str>>, config: ApproximatePrefixConfig) -> Self {
         Self {
             name: name.into(),
+            holders: Holders::new(config.insertion),
             config,
-            holders: HashMap::with_hasher(FxBuildHasher),
-            endpoints: Vec::new(),
             gone: BTreeSet::new(),
             next_sweep: SimTime::ZERO + SWEEP,
             chain: Chain::default(),
-            positions: Vec::new(),
         }
     }
 
@@ -137,32 +121,12 @@ impl ApproximatePrefix {
     }
 
     fn record(&mut self, endpoint: &EndpointView) {
-        let index = endpoint.id.index();
-        if self.endpoints.len() <= index {
-            self.endpoints.resize_with(index + 1, || None);
-        }
         let capacity = match endpoint.kv_blocks {
             blocks if self.config.auto_tune && blocks > 0 => blocks,
             _ => self.config.lru_capacity_per_server,
         };
-        let remembered = self.endpoints[index].get_or_insert_with(|| Remembered {
-            blocks: LruCache::unbounded_with_hasher(FxBuildHasher),
-            capacity: capacity as usize,
-        });
-        let mut insert = |key: BlockHash| {
-            if remembered.blocks.put(key, ()).is_none() {
-                self.holders.entry(key).or_default().push(endpoint.id);
-            }
-            if remembered.blocks.len() > remembered.capacity
-                && let Some((oldest, ())) = remembered.blocks.pop_lru()
-            {
-                forget(&mut self.holders, oldest, endpoint.id);
-            }
-        };
-        match self.config.insertion {
-            Insertion::HeadFirst => self.chain.keys().iter().for_each(|&key| insert(key)),
-            Insertion::TailFirst => self.chain.keys().iter().rev().for_each(|&key| insert(key)),
-        }
+        let keys = self.chain.keys();
+        self.holders.record(endpoint.id, capacity as usize, keys);
     }
 
     /// Every two minutes endpoints that went away and did not return are dropped.
@@ -172,23 +136,7 @@ impl ApproximatePrefix {
         }
         self.next_sweep = now.next_tick(SWEEP);
         for id in core::mem::take(&mut self.gone) {
-            let remembered = self.endpoints.get_mut(id.index()).and_then(Option::take);
-            for (&key, ()) in remembered.iter().flat_map(|remembered| &remembered.blocks) {
-                forget(&mut self.holders, key, id);
-            }
-        }
-    }
-}
-
-fn forget(
-    holders: &mut HashMap<BlockHash, SmallVec<[EndpointId; 2]>, FxBuildHasher>,
-    key: BlockHash,
-    endpoint: EndpointId,
-) {
-    if let Some(of_key) = holders.get_mut(&key) {
-        of_key.retain(|&mut other| other != endpoint);
-        if of_key.is_empty() {
-            holders.remove(&key);
+            self.holders.clear(id);
         }
     }
 }
@@ -206,21 +154,17 @@ impl DataProducer for ApproximatePrefix {
         let block_size = self.block_size(endpoints);
         self.hash(request, block_size);
         let total = u32::try_from(self.chain.keys().len()).unwrap_or(u32::MAX);
-        let column = signals.prefix.begin(&self.name, endpoints.len());
-        column.fill(Some(PrefixMatch::new(0, total, block_size)));
-        place(&mut self.positions, endpoints);
-        for key in self.chain.keys() {
-            let Some(holders) = self.holders.get(key) else {
-                break;
-            };
-            for holder in holders {
-                let position = self.positions.get(holder.index()).copied().flatten();
-                if let Some(found) = position.and_then(|position| column[position].as_mut()) {
-                    found.matched += 1;
-                    found.unweighted += 1;
-                }
+        let nothing = PrefixMatch::new(0, total, block_size);
+        let column = signals
+            .prefix
+            .begin_with(&self.name, endpoints.len(), nothing);
+        self.holders.count(self.chain.keys(), |holder, blocks| {
+            let position = position(endpoints, holder);
+            if let Some(found) = position.and_then(|position| column[position].as_mut()) {
+                found.matched += blocks;
+                found.unweighted += blocks;
             }
-        }
+        });
     }
 
     fn placed(
@@ -234,9 +178,8 @@ impl DataProducer for ApproximatePrefix {
         let block_size = self.block_size(endpoints);
         self.hash(request, block_size);
         for target in placement.known_endpoints() {
-            let endpoint = endpoints.iter().find(|endpoint| endpoint.id == target);
-            if let Some(endpoint) = endpoint {
-                self.record(endpoint);
+            if let Some(position) = position(endpoints, target) {
+                self.record(&endpoints[position]);
             }
         }
     }

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use crate::producer::{DataProducer, Response};
 use crate::router::{PickedBy, Placement};
 use crate::signals::{APPROXIMATE_PREFIX, IN_FLIGHT_LOAD, InFlight, PrefixMatch, Signals};
-use crate::view::{EndpointId, EndpointView};
+use crate::view::{EndpointId, EndpointView, position};
 
 /// Settings of [`InFlightLoad`], named as llm-d's parameters.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,7 +52,7 @@ const JANITOR_PERIOD: SimDuration = SimDuration::from_secs(60);
 pub struct InFlightLoad {
     name: Arc<str>,
     config: InFlightLoadConfig,
-    counters: Vec<Counter>,
+    counters: Counters,
     requests: HashMap<RequestId, Charged, FxBuildHasher>,
     next_janitor: SimTime,
 }
@@ -63,6 +63,29 @@ pub struct InFlightLoad {
 struct Counter {
     load: InFlight,
     life: u32,
+}
+
+/// The counters of all endpoints, by id.
+#[derive(Debug, Default)]
+struct Counters(Vec<Counter>);
+
+impl Counters {
+    fn of(&mut self, endpoint: EndpointId) -> &mut Counter {
+        let index = endpoint.index();
+        if self.0.len() <= index {
+            self.0.resize(index + 1, Counter::default());
+        }
+        &mut self.0[index]
+    }
+
+    /// Takes `load` off the entry's endpoint, never below zero.
+    fn release(&mut self, entry: &Entry, load: InFlight) {
+        let counter = self.of(entry.endpoint);
+        if counter.life == entry.life {
+            counter.load.requests = counter.load.requests.saturating_sub(load.requests);
+            counter.load.tokens = counter.load.tokens.saturating_sub(load.tokens);
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -92,7 +115,7 @@ impl InFlightLoad {
         Self {
             name: name.into(),
             config,
-            counters: Vec::new(),
+            counters: Counters::default(),
             requests: HashMap::with_hasher(FxBuildHasher),
             next_janitor: SimTime::ZERO + JANITOR_PERIOD,
         }
@@ -100,21 +123,12 @@ impl InFlightLoad {
 
     /// The counter of an endpoint.
     pub fn load(&self, endpoint: EndpointId) -> InFlight {
-        self.counters
-            .get(endpoint.index())
-            .map_or(InFlight::default(), |counter| counter.load)
-    }
-
-    fn counter(&mut self, endpoint: EndpointId) -> &mut Counter {
-        let index = endpoint.index();
-        if self.counters.len() <= index {
-            self.counters.resize(index + 1, Counter::default());
-        }
-        &mut self.counters[index]
+        let counter = self.counters.0.get(endpoint.index());
+        counter.map_or(InFlight::default(), |counter| counter.load)
     }
 
     fn charge(&mut self, endpoint: EndpointId, tokens: u64, profile: PickedBy) -> Entry {
-        let counter = self.counter(endpoint);
+        let counter = self.counters.of(endpoint);
         counter.load.requests += 1;
         counter.load.tokens += tokens;
         Entry {
@@ -122,15 +136,6 @@ impl InFlightLoad {
             life: counter.life,
             load: InFlight::new(1, tokens),
             profile,
-        }
-    }
-
-    /// Takes `load` off the entry's endpoint, never below zero.
-    fn release(&mut self, entry: &Entry, load: InFlight) {
-        let counter = self.counter(entry.endpoint);
-        if counter.life == entry.life {
-            counter.load.requests = counter.load.requests.saturating_sub(load.requests);
-            counter.load.tokens = counter.load.tokens.saturating_sub(load.tokens);
         }
     }
 
@@ -200,10 +205,14 @@ impl DataProducer for InFlightLoad {
             *value = Some(self.load(endpoint.id));
         }
         let Some(request) = request else { return };
-        let column = signals.uncached.begin(&self.name, endpoints.len());
-        for (position, value) in column.iter_mut().enumerate() {
-            let prefix = signals.prefix.get(&self.config.prefix_producer, position);
-            *value = Some(uncached_tokens(prefix, request.prompt_tokens()));
+        let tokens = request.prompt_tokens();
+        let unknown = uncached_tokens(None, tokens);
+        let column = signals
+            .uncached
+            .begin_with(&self.name, endpoints.len(), unknown);
+        let prefixes = signals.prefix.column(&self.config.prefix_producer);
+        for (value, &prefix) in column.iter_mut().zip(prefixes) {
+            *value = Some(uncached_tokens(prefix, tokens));
         }
     }
 
@@ -223,8 +232,7 @@ impl DataProducer for InFlightLoad {
         ];
         let mut entries = SmallVec::new();
         for (endpoint, profile) in picks.into_iter().flatten() {
-            let position = endpoints.iter().position(|other| other.id == endpoint);
-            let prefix = position
+            let prefix = position(endpoints, endpoint)
                 .and_then(|position| signals.prefix.get(&self.config.prefix_producer, position));
             let tokens = uncached_tokens(prefix, request.prompt_tokens()) + estimate;
             entries.push(self.charge(endpoint, tokens, profile));
@@ -237,33 +245,31 @@ impl DataProducer for InFlightLoad {
     }
 
     fn responded(&mut self, request: RequestId, response: Response, now: SimTime) {
-        let Some(mut charged) = self.requests.remove(&request) else {
+        let Response::FirstChunk = response else {
+            let charged = self.requests.remove(&request);
+            for entry in charged.iter().flat_map(|charged| &charged.entries) {
+                self.counters.release(entry, entry.load);
+            }
             return;
         };
-        match response {
-            Response::End { .. } => {
-                for entry in &charged.entries {
-                    self.release(entry, entry.load);
-                }
-            }
-            Response::FirstChunk => {
-                for entry in &mut charged.entries {
-                    if entry.profile == PickedBy::Prefill {
-                        self.release(entry, entry.load);
-                        entry.load = InFlight::default();
-                    } else if !self.config.add_estimated_output_tokens {
-                        self.release(entry, InFlight::new(0, entry.load.tokens));
-                        entry.load.tokens = 0;
-                    }
-                }
-                charged.last_seen = now;
-                self.requests.insert(request, charged);
+        let Some(charged) = self.requests.get_mut(&request) else {
+            return;
+        };
+        for entry in &mut charged.entries {
+            if entry.profile == PickedBy::Prefill {
+                self.counters.release(entry, entry.load);
+                entry.load = InFlight::default();
+            } else if !self.config.add_estimated_output_tokens {
+                let tokens = InFlight::new(0, entry.load.tokens);
+                self.counters.release(entry, tokens);
+                entry.load.tokens = 0;
             }
         }
+        charged.last_seen = now;
     }
 
     fn removed(&mut self, endpoint: EndpointId, _now: SimTime) {
-        let counter = self.counter(endpoint);
+        let counter = self.counters.of(endpoint);
         counter.load = InFlight::default();
         counter.life += 1;
     }

@@ -2,9 +2,12 @@
 
 mod approximate_prefix;
 mod chain;
+mod holders;
 mod in_flight;
+mod lru_index;
 mod precise_prefix;
 mod predicted_latency;
+mod recency;
 
 use foretoken_des_kernel::SimTime;
 use foretoken_workload::{BlockHash, RequestId, RequestView};
@@ -117,17 +120,5 @@ pub trait DataProducer: Send {
     /// An endpoint went away.
     fn removed(&mut self, endpoint: EndpointId, now: SimTime) {
         let _ = (endpoint, now);
-    }
-}
-
-/// Writes down where each endpoint stands, by its id.
-fn place(positions: &mut Vec<Option<usize>>, endpoints: &[EndpointView]) {
-    positions.clear();
-    for (position, endpoint) in endpoints.iter().enumerate() {
-        let index = endpoint.id.index();
-        if positions.len() <= index {
-            positions.resize(index + 1, None);
-        }
-        positions[index] = Some(position);
     }
 }

@@ -4,15 +4,14 @@ use std::sync::Arc;
 
 use foretoken_des_kernel::{SimDuration, SimTime};
 use foretoken_workload::{BlockHash, BlockHasher, ContentId, RequestView};
-use lru::LruCache;
-use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 
 use crate::producer::chain::Chain;
-use crate::producer::{DataProducer, KvEvent, Tier, place};
+use crate::producer::lru_index::{Fate, LruIndex};
+use crate::producer::{DataProducer, KvEvent, Tier};
 use crate::router::Placement;
 use crate::signals::{PRECISE_PREFIX, PrefixMatch, Signals};
-use crate::view::{EndpointId, EndpointView};
+use crate::view::{EndpointId, EndpointView, position};
 
 /// Settings of [`PrecisePrefix`], named as llm-d's parameters.
 #[derive(Debug, Clone, PartialEq)]
@@ -90,9 +89,8 @@ type Copies = SmallVec<[Holding; 2]>;
 pub struct PrecisePrefix {
     name: Arc<str>,
     config: PrecisePrefixConfig,
-    index: LruCache<BlockHash, Copies, FxBuildHasher>,
+    index: LruIndex<Copies>,
     chain: Chain,
-    positions: Vec<Option<usize>>,
     /// For each endpoint of the decision the worth found so far and the number of blocks; the walk is
     /// over where the number lags behind.
     found: Vec<(f64, u32)>,
@@ -110,9 +108,8 @@ impl PrecisePrefix {
         Self {
             name: name.into(),
             config,
-            index: LruCache::unbounded_with_hasher(FxBuildHasher),
+            index: LruIndex::new(),
             chain: Chain::default(),
-            positions: Vec::new(),
             found: Vec::new(),
         }
     }
@@ -131,7 +128,7 @@ impl PrecisePrefix {
     }
 
     fn add(&mut self, key: BlockHash, copy: Holding, now: SimTime) {
-        let copies = self.index.get_or_insert_mut(key, Copies::new);
+        let copies = self.index.entry(key);
         copies.retain(|other| !other.is_over(now));
         copies.retain(|other| match (other.place, copy.place) {
             (Place::Speculative(_), Place::Speculative(_)) => other.endpoint != copy.endpoint,
@@ -151,21 +148,23 @@ impl PrecisePrefix {
         }
         copies.push(copy);
         if self.index.len() > self.config.index_size.max(1) {
-            self.index.pop_lru();
+            self.index.pop();
         }
     }
 
     fn drop_where(&mut self, key: BlockHash, gone: impl Fn(&Holding) -> bool) {
-        if let Some(copies) = self.index.peek_mut(&key) {
+        self.index.change(key, |copies| {
             copies.retain(|copy| !gone(copy));
             if copies.is_empty() {
-                self.index.pop(&key);
+                Fate::Goes
+            } else {
+                Fate::Stays
             }
-        }
+        });
     }
 
     fn drop_all(&mut self, endpoint: EndpointId) {
-        let keys: Vec<BlockHash> = self.index.iter().map(|(&key, _)| key).collect();
+        let keys: Vec<BlockHash> = self.index.keys().collect();
         for key in keys {
             self.drop_where(key, |copy| copy.endpoint == endpoint);
         }
@@ -182,17 +181,15 @@ impl DataProducer for PrecisePrefix {
     ) {
         let Some(request) = request else { return };
         self.hash(request);
-        place(&mut self.positions, endpoints);
         self.found.clear();
         self.found.resize(endpoints.len(), (0.0, 0));
-        for (walked, key) in (0..).zip(self.chain.keys()) {
-            self.index.promote(key);
-            let Some(copies) = self.index.peek(key) else {
+        for (walked, &key) in (0..).zip(self.chain.keys()) {
+            let Some(copies) = self.index.touch(key) else {
                 break;
             };
             let mut anyone = false;
             for (place, copy) in copies.iter().enumerate() {
-                let position = self.positions.get(copy.endpoint.index()).copied().flatten();
+                let position = position(endpoints, copy.endpoint);
                 // Copies of one endpoint count once, by the best of them.
                 let seen = copies[..place].iter().any(|o| o.endpoint == copy.endpoint);
                 let Some(position) = position.filter(|&p| !seen && self.found[p].1 == walked)

@@ -1,6 +1,7 @@
 //! `predicted-latency-producer`: what each endpoint's latency would be for the request in hand.
 
 use core::fmt;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use foretoken_des_kernel::{SimDuration, SimTime};
@@ -9,10 +10,10 @@ use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 use crate::headers::{tpot_target, ttft_target};
-use crate::producer::{DataProducer, Response, place};
+use crate::producer::{DataProducer, Response};
 use crate::router::Placement;
 use crate::signals::{
-    APPROXIMATE_PREFIX, IN_FLIGHT_LOAD, LatencyEstimate, PREDICTED_LATENCY, Signals,
+    APPROXIMATE_PREFIX, IN_FLIGHT_LOAD, LatencyEstimate, PREDICTED_LATENCY, Signals, attribute,
 };
 use crate::view::{EndpointId, EndpointView, Role};
 
@@ -116,20 +117,44 @@ pub struct PredictedLatencies {
     name: Arc<str>,
     config: PredictedLatencyConfig,
     predictor: Option<Box<dyn LatencyPredictor>>,
-    /// Targets of the time per output token of what runs on each endpoint, in milliseconds.
-    running: HashMap<RequestId, (EndpointId, Option<f64>), FxBuildHasher>,
-    /// Where each endpoint stands in the decision, by id.
-    positions: Vec<Option<usize>>,
-    /// What runs on each endpoint of the decision.
+    /// Where each request runs, and its target of the time per output token.
+    running: HashMap<RequestId, (EndpointId, Option<SimDuration>), FxBuildHasher>,
+    /// What runs on each endpoint, by id.
     loads: Vec<Load>,
 }
 
 /// What this gateway has running on an endpoint.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Load {
     requests: u64,
-    /// The smallest of their targets of the time per output token, in milliseconds.
-    tightest: Option<f64>,
+    /// How many of them have each target of the time per output token.
+    targets: BTreeMap<SimDuration, u32>,
+}
+
+impl Load {
+    fn add(&mut self, target: Option<SimDuration>) {
+        self.requests += 1;
+        if let Some(target) = target {
+            *self.targets.entry(target).or_default() += 1;
+        }
+    }
+
+    fn remove(&mut self, target: Option<SimDuration>) {
+        self.requests -= 1;
+        let Some(target) = target else { return };
+        if let Some(count) = self.targets.get_mut(&target) {
+            *count -= 1;
+            if *count == 0 {
+                self.targets.remove(&target);
+            }
+        }
+    }
+
+    /// The smallest target, in milliseconds.
+    fn tightest(&self) -> Option<f64> {
+        let (target, _) = self.targets.first_key_value()?;
+        Some(target.as_millis_f64())
+    }
 }
 
 impl fmt::Debug for PredictedLatencies {
@@ -156,7 +181,6 @@ impl PredictedLatencies {
             config,
             predictor: None,
             running: HashMap::with_hasher(FxBuildHasher),
-            positions: Vec::new(),
             loads: Vec::new(),
         }
     }
@@ -168,21 +192,12 @@ impl PredictedLatencies {
         self
     }
 
-    /// Adds up what runs on each of `endpoints`. Counts and minima do not depend on the order.
-    fn count(&mut self, endpoints: &[EndpointView]) {
-        place(&mut self.positions, endpoints);
-        self.loads.clear();
-        self.loads.resize(endpoints.len(), Load::default());
-        for &(endpoint, target) in self.running.values() {
-            let position = self.positions.get(endpoint.index()).copied().flatten();
-            let Some(position) = position else { continue };
-            let load = &mut self.loads[position];
-            load.requests += 1;
-            load.tightest = match (load.tightest, target) {
-                (Some(a), Some(b)) => Some(f64::min(a, b)),
-                (a, b) => a.or(b),
-            };
+    fn load(&mut self, endpoint: EndpointId) -> &mut Load {
+        let index = endpoint.index();
+        if self.loads.len() <= index {
+            self.loads.resize_with(index + 1, Load::default);
         }
+        &mut self.loads[index]
     }
 }
 
@@ -194,7 +209,7 @@ impl PredictedLatencyConfig {
         ttft_target: f64,
         tpot_target: f64,
         endpoint: &EndpointView,
-        load: Load,
+        load: Option<&Load>,
     ) -> LatencyEstimate {
         let ttft_headroom_ms = ttft_target - predicted.ttft_ms;
         let buffer = self.slo_buffer_factor;
@@ -203,7 +218,8 @@ impl PredictedLatencyConfig {
             (0.0, true)
         } else {
             let own = tpot_target * buffer;
-            let target = load.tightest.map_or(own, |least| own.min(least * buffer));
+            let tightest = load.and_then(Load::tightest);
+            let target = tightest.map_or(own, |least| own.min(least * buffer));
             (target - predicted.tpot_ms, predicted.tpot_ms < target)
         };
         LatencyEstimate {
@@ -213,7 +229,7 @@ impl PredictedLatencyConfig {
             tpot_headroom_ms,
             ttft_valid: ttft_headroom_ms > 0.0,
             tpot_valid,
-            dispatched: load.requests,
+            dispatched: load.map_or(0, |load| load.requests),
         }
     }
 }
@@ -227,18 +243,17 @@ impl DataProducer for PredictedLatencies {
         signals: &mut Signals,
     ) {
         let Some(request) = request else { return };
-        self.count(endpoints);
         let column = signals.latency.begin(&self.name, endpoints.len());
         let Some(predictor) = &mut self.predictor else {
             return;
         };
         let ms = |target: Option<SimDuration>| target.map_or(0.0, SimDuration::as_millis_f64);
         let (ttft, tpot) = (ms(ttft_target(request)), ms(tpot_target(request)));
+        let prefixes = signals.prefix.column(&self.config.prefix_producer);
+        let in_flight = signals.in_flight.column(&self.config.in_flight_producer);
         for (position, endpoint) in endpoints.iter().enumerate() {
-            let prefix = signals.prefix.get(&self.config.prefix_producer, position);
-            let load = signals
-                .in_flight
-                .get(&self.config.in_flight_producer, position);
+            let prefix = attribute(prefixes, position);
+            let load = attribute(in_flight, position);
             let features = LatencyFeatures {
                 endpoint: endpoint.id,
                 kv_usage: endpoint.kv_usage,
@@ -248,7 +263,7 @@ impl DataProducer for PredictedLatencies {
                 prefix_share: prefix.map_or(0.0, |found| found.share()),
                 prefill_tokens_in_flight: load.map_or(0, |load| load.tokens),
             };
-            let load = self.loads[position];
+            let load = self.loads.get(endpoint.id.index());
             column[position] = predictor
                 .predict(&features)
                 .map(|predicted| self.config.estimate(predicted, ttft, tpot, endpoint, load));
@@ -263,14 +278,18 @@ impl DataProducer for PredictedLatencies {
         _signals: &Signals,
         _now: SimTime,
     ) {
-        let target = tpot_target(request).map(SimDuration::as_millis_f64);
-        self.running
-            .insert(request.id, (placement.endpoint, target));
+        let (endpoint, target) = (placement.endpoint, tpot_target(request));
+        if let Some((before, target)) = self.running.insert(request.id, (endpoint, target)) {
+            self.load(before).remove(target);
+        }
+        self.load(endpoint).add(target);
     }
 
     fn responded(&mut self, request: RequestId, response: Response, _now: SimTime) {
-        if matches!(response, Response::End { .. }) {
-            self.running.remove(&request);
+        if let Response::End { .. } = response
+            && let Some((endpoint, target)) = self.running.remove(&request)
+        {
+            self.load(endpoint).remove(target);
         }
     }
 }

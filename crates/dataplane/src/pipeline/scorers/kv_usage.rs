@@ -19,8 +19,9 @@ impl Scorer for KvCacheUtilizationScorer {
         cx: &mut GatewayContext<'_>,
         scores: &mut [f64],
     ) {
+        let endpoints = cx.endpoints;
         score_each(candidates, scores, |position| {
-            1.0 - cx.endpoints[position].kv_usage
+            1.0 - endpoints[position].kv_usage
         });
     }
 }

@@ -37,6 +37,8 @@ pub use session_affinity::SessionAffinityScorer;
 pub use token_load::TokenLoadScorer;
 pub use topology::TopologyAffinityScorer;
 
+use crate::view::EndpointView;
+
 /// Writes the score of each candidate; `score` gets its position.
 fn score_each(candidates: &[usize], scores: &mut [f64], mut score: impl FnMut(usize) -> f64) {
     for (slot, &position) in scores.iter_mut().zip(candidates) {
@@ -45,15 +47,25 @@ fn score_each(candidates: &[usize], scores: &mut [f64], mut score: impl FnMut(us
 }
 
 /// `(max - load) / (max - min)` over the candidates; 1 for all where their loads are equal.
-fn score_relative(candidates: &[usize], scores: &mut [f64], load: impl Fn(usize) -> u32) {
-    let loads = || candidates.iter().map(|&position| load(position));
-    let (Some(min), Some(max)) = (loads().min(), loads().max()) else {
-        return;
-    };
+fn score_relative(
+    endpoints: &[EndpointView],
+    candidates: &[usize],
+    scores: &mut [f64],
+    load: impl Fn(&EndpointView) -> u32,
+) {
+    let (mut min, mut max) = (u32::MAX, 0);
     score_each(candidates, scores, |position| {
-        if min == max {
-            return 1.0;
-        }
-        f64::from(max - load(position)) / f64::from(max - min)
+        let load = load(&endpoints[position]);
+        (min, max) = (min.min(load), max.max(load));
+        f64::from(load)
     });
+    if min >= max {
+        scores.fill(1.0);
+        return;
+    }
+    // Differences of 32-bit counts are exact.
+    let (max, spread) = (f64::from(max), f64::from(max - min));
+    for score in scores {
+        *score = (max - *score) / spread;
+    }
 }

@@ -22,6 +22,6 @@ impl Scorer for QueueScorer {
         cx: &mut GatewayContext<'_>,
         scores: &mut [f64],
     ) {
-        score_relative(candidates, scores, |position| cx.endpoints[position].queued);
+        score_relative(cx.endpoints, candidates, scores, |endpoint| endpoint.queued);
     }
 }

@@ -21,8 +21,8 @@ impl Scorer for RunningRequestsScorer {
         cx: &mut GatewayContext<'_>,
         scores: &mut [f64],
     ) {
-        score_relative(candidates, scores, |position| {
-            cx.endpoints[position].running
+        score_relative(cx.endpoints, candidates, scores, |endpoint| {
+            endpoint.running
         });
     }
 }
