@@ -34,7 +34,11 @@ fn after(horizon: SimTime) -> SimTime {
 
 impl Told {
     fn tokens(self, run: TokenRun<'_>) -> TokenRun<'_> {
-        run.after(self.delay).until(self.horizon)
+        let run = run.after(self.delay);
+        if run.last().is_none_or(|last| last <= self.horizon) {
+            return run;
+        }
+        run.until(self.horizon)
     }
 
     fn decodes(self, mut run: DecodeRun<'_>) -> DecodeRun<'_> {

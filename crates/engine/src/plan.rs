@@ -97,10 +97,9 @@ impl StepPlan {
         self.entries.is_empty() && self.shape.decodes == count
     }
 
-    /// Makes it so many decodes that are not named, with `context` tokens together after the step.
-    pub(crate) fn set_decodes(&mut self, count: u32, context: u64) {
-        self.clear();
-        self.push_decodes(count, context - u64::from(count));
+    /// The step of the [same decodes](Self::is_decodes) that ends with `context` tokens together.
+    pub(crate) fn set_context(&mut self, context: u64) {
+        self.shape.decode_context = context;
     }
 
     /// Takes a sequence out again, if it is in. All are named.

@@ -62,6 +62,7 @@ pub struct TokenRun<'a> {
 
 impl<'a> TokenRun<'a> {
     /// Tokens that reach the client when they leave.
+    #[inline]
     pub const fn new(requests: &'a [RequestId], times: &'a [SimTime]) -> Self {
         Self {
             requests,
@@ -72,6 +73,7 @@ impl<'a> TokenRun<'a> {
 
     /// The same, on the way for so much longer.
     #[must_use]
+    #[inline]
     pub fn after(self, delay: SimDuration) -> Self {
         Self {
             delay: self.delay + delay,
@@ -98,6 +100,7 @@ impl<'a> TokenRun<'a> {
     }
 
     /// When the last of them does.
+    #[inline]
     pub fn last(self) -> Option<SimTime> {
         self.times.last().map(|&time| time + self.delay)
     }
@@ -149,6 +152,7 @@ pub struct DecodeRun<'a> {
 
 impl<'a> DecodeRun<'a> {
     /// Steps of the batch of the last run.
+    #[inline]
     pub const fn new(tokens: TokenRun<'a>) -> Self {
         Self {
             left: &[],

@@ -9,7 +9,7 @@ use foretoken_des_kernel::SimTime;
 use foretoken_latency_model::{DecodeLaw, Fine, LatencyModel, StepShape};
 
 use super::{Engine, LONGEST_STEP, Phase, floor};
-use crate::config::Scheduling;
+use crate::config::{EngineConfig, Scheduling};
 use crate::event::{EngineEvent, StepReport};
 
 /// Steps that are done before their tokens are told, so that these need little memory.
@@ -18,9 +18,32 @@ const AT_ONCE: usize = 256;
 /// Times of decode steps that follow each other.
 #[derive(Debug, Default)]
 pub(super) struct DecodeTimes {
-    /// The shape that the last step would have if it were followed by one like it.
-    expected: StepShape,
+    /// What makes up the shape of a step that follows the last one: its decodes, their context, and how
+    /// much of it is shared.
+    expected: (u32, u64, u64),
     law: Option<Law>,
+}
+
+/// How so many decodes are launched, and what their steps cost the host.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct DecodeCosts {
+    shape: StepShape,
+    schedule: Fine,
+    update: Fine,
+    /// To send all tokens, one after the other.
+    deliver: Fine,
+}
+
+impl DecodeCosts {
+    fn of(count: u32, config: &EngineConfig) -> Self {
+        let (host, sequences) = (&config.host, u64::from(count));
+        Self {
+            shape: config.launched(StepShape::decode(count, 0)),
+            schedule: Fine::from(host.schedule + host.schedule_per_sequence * sequences),
+            update: Fine::from(host.update + host.update_per_sequence * sequences),
+            deliver: Fine::from(host.deliver_per_sequence * sequences),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -52,9 +75,9 @@ impl DecodeTimes {
     /// The time of a step that is nothing but decodes. A law is asked for when a batch is seen a second
     /// time: one that changes with every step would ask in vain.
     pub(super) fn step(&mut self, shape: &StepShape, latency: &dyn LatencyModel) -> Fine {
-        let again = *shape == self.expected;
-        self.expected = *shape;
-        self.expected.decode_context += u64::from(shape.decodes);
+        let (decodes, context) = (shape.decodes, shape.decode_context);
+        let again = (decodes, context, shape.shared_context) == self.expected;
+        self.expected = (decodes, context + u64::from(decodes), shape.shared_context);
         if !again {
             self.law = None;
             return latency.step(shape);
@@ -76,6 +99,7 @@ struct InFlight {
     start: SimTime,
     end: Fine,
     context: u64,
+    shared: u64,
 }
 
 impl Engine {
@@ -87,14 +111,17 @@ impl Engine {
         let arrives = self.inbox.first_key_value().map(|(key, _)| key.0);
         let until = arrives.map_or(until, |arrives| arrives.min(until));
         let count = self.scheduler.decoding();
-        let mut shape = self.config.launched(StepShape::decode(count, 0));
-        shape.shared_context = self.scheduler.kv().shared_tokens();
-        let host = &self.config.host;
-        let sequences = u64::from(count);
-        let schedule = Fine::from(host.schedule + host.schedule_per_sequence * sequences);
-        let update = Fine::from(host.update + host.update_per_sequence * sequences);
-        let deliver_all = Fine::from(host.deliver_per_sequence * sequences);
-        let deliver = Fine::from(host.deliver);
+        if self.decode_costs.shape.decodes != count {
+            self.decode_costs = DecodeCosts::of(count, &self.config);
+        }
+        let DecodeCosts {
+            mut shape,
+            schedule,
+            update,
+            deliver: deliver_all,
+        } = self.decode_costs;
+        let shared = self.scheduler.kv().shared_tokens();
+        let deliver = Fine::from(self.config.host.deliver);
         let asynchronous = self.config.scheduler.scheduling == Scheduling::Asynchronous;
         let mut used = self.scheduler.kv().used();
         self.times.clear();
@@ -109,6 +136,7 @@ impl Engine {
             self.now = now;
             // The output of the oldest batch.
             shape.decode_context = oldest.context;
+            shape.shared_context = oldest.shared;
             report(EngineEvent::Step(StepReport {
                 start: oldest.start,
                 end: floor(oldest.end),
@@ -118,6 +146,7 @@ impl Engine {
             self.times.push(floor(self.output_free + deliver));
             // The next one.
             shape.decode_context = context;
+            shape.shared_context = shared;
             let submit = self.wake + schedule;
             let start = submit.max(self.accelerator_free);
             let time = self.decode_times.step(&shape, &*self.latency);
@@ -126,6 +155,7 @@ impl Engine {
                 start: floor(start),
                 end: self.accelerator_free,
                 context,
+                shared,
             };
             oldest = if asynchronous { newest } else { planned };
             newest = planned;
@@ -140,14 +170,14 @@ impl Engine {
         if let Some(&last) = self.times.last() {
             self.delivered = last;
             for (batch, state) in self.in_flight.iter_mut().zip([oldest, newest]) {
-                shape.decode_context = state.context;
-                batch.plan.set_decodes(count, state.context);
+                batch.plan.set_context(state.context);
                 batch.end = state.end;
-                batch.step = Some(StepReport {
-                    start: state.start,
-                    end: floor(state.end),
-                    shape,
-                });
+                if let Some(step) = &mut batch.step {
+                    step.start = state.start;
+                    step.end = floor(state.end);
+                    step.shape.decode_context = state.context;
+                    step.shape.shared_context = state.shared;
+                }
             }
             report(EngineEvent::Decodes(self.scheduler.decodes(&self.times)));
         }
@@ -176,6 +206,7 @@ impl Engine {
                 start: step.start,
                 end: batch.end,
                 context: step.shape.decode_context,
+                shared: step.shape.shared_context,
             })
         };
         Some((state(0)?, state(depth - 1)?))

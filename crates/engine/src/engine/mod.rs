@@ -34,7 +34,7 @@ use crate::event::{EngineEvent, EngineStats, StepReport};
 use crate::plan::StepPlan;
 use crate::preemption::{LastAdmitted, LeastUrgent, PreemptionPolicy};
 use crate::scheduler::Scheduler;
-use decode_run::DecodeTimes;
+use decode_run::{DecodeCosts, DecodeTimes};
 use output::StepOutput;
 use transfer::TransferEnd;
 
@@ -109,6 +109,7 @@ pub struct Engine {
     /// What the step that is being applied gave: only the memory lasts.
     output: StepOutput,
     decode_times: DecodeTimes,
+    decode_costs: DecodeCosts,
     /// When the tokens of a run of decodes are delivered: only the memory lasts.
     times: Vec<SimTime>,
     /// Whether the batch planned last computes anything.
@@ -152,6 +153,7 @@ impl Engine {
             in_flight: VecDeque::new(),
             output: StepOutput::default(),
             decode_times: DecodeTimes::default(),
+            decode_costs: DecodeCosts::default(),
             times: Vec::new(),
             executed: false,
             stalled: false,

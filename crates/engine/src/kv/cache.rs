@@ -151,8 +151,25 @@ impl KvCache {
     #[must_use]
     #[inline]
     pub fn allocate(&mut self, table: &mut BlockTable, hits: &[BlockId], tokens: u32) -> bool {
+        if !hits.is_empty() {
+            return self.extend(table, hits, tokens);
+        }
         // Nearly all steps of a decode end in the block in which they begin.
-        (tokens <= table.room && hits.is_empty()) || self.extend(table, hits, tokens)
+        tokens <= table.room || self.extend_alone(table, tokens)
+    }
+
+    /// Takes free blocks until `table` reaches `tokens` tokens, which it does not yet.
+    fn extend_alone(&mut self, table: &mut BlockTable, tokens: u32) -> bool {
+        let new = (tokens - table.room).div_ceil(self.block_size);
+        if new > self.free() {
+            return false;
+        }
+        self.take(new);
+        table.rest += new;
+        table.room = table
+            .room
+            .saturating_add(new.saturating_mul(self.block_size));
+        true
     }
 
     fn extend(&mut self, table: &mut BlockTable, hits: &[BlockId], tokens: u32) -> bool {
