@@ -140,10 +140,22 @@ impl KvCache {
 
     /// Free blocks that `table` would take to reach `tokens` tokens, with `hits` shared.
     pub fn wanted(&self, table: &BlockTable, hits: &[BlockId], tokens: u32) -> u32 {
+        self.new_blocks(table, hits, tokens) + self.revived(hits)
+    }
+
+    /// Those of `hits` that are free: who shares one takes it.
+    fn revived(&self, hits: &[BlockId]) -> u32 {
+        block_count(hits.iter().filter(|&&hit| self.pool.is_free(hit)).count())
+    }
+
+    /// Blocks for the tokens behind those that `table` and `hits` have room for.
+    fn new_blocks(&self, table: &BlockTable, hits: &[BlockId], tokens: u32) -> u32 {
         let room = table.room.saturating_add(self.tokens_in(hits.len()));
-        let new = tokens.saturating_sub(room).div_ceil(self.block_size);
-        let revived = hits.iter().filter(|&&hit| self.pool.is_free(hit)).count();
-        new + block_count(revived)
+        match tokens.saturating_sub(room) {
+            // A division costs as much as all the rest of a decode's next block.
+            one if one <= self.block_size => u32::from(one > 0),
+            more => more.div_ceil(self.block_size),
+        }
     }
 
     /// Shares `hits` into `table`, which is empty if there are any, and takes free blocks until it
@@ -173,7 +185,8 @@ impl KvCache {
     }
 
     fn extend(&mut self, table: &mut BlockTable, hits: &[BlockId], tokens: u32) -> bool {
-        if self.wanted(table, hits, tokens) > self.free() {
+        let new = self.new_blocks(table, hits, tokens);
+        if new + self.revived(hits) > self.free() {
             return false;
         }
         debug_assert!(
@@ -184,10 +197,7 @@ impl KvCache {
             self.pool.share(hit);
         }
         table.keyed.extend_from_slice(hits);
-        let shared = self.tokens_in(hits.len());
-        table.registered += shared;
-        table.room = table.room.saturating_add(shared);
-        let new = tokens.saturating_sub(table.room).div_ceil(self.block_size);
+        table.registered += self.tokens_in(hits.len());
         self.take(new);
         table.rest += new;
         table.room = self.tokens_in(table.keyed.len() + table.rest as usize);
@@ -239,21 +249,15 @@ impl KvCache {
         if !self.has_unregistered(table, tokens) {
             return;
         }
-        let before = (table.registered / self.block_size) as usize;
-        let full = tokens / self.block_size;
-        table.registered = full * self.block_size;
-        if before == table.keyed.len() {
-            self.name(table, chain);
+        let all_keyed = table.registered == self.tokens_in(table.keyed.len());
+        table.registered = tokens - tokens % self.block_size;
+        if all_keyed && chain.len() > table.keyed.len() {
+            self.publish(table, chain);
         }
     }
 
-    /// Makes the registered blocks of `table` findable that were counted only: `chain` is theirs.
+    /// Makes those registered blocks of `table` findable that have no keys yet; `chain` has them.
     pub(crate) fn publish(&mut self, table: &mut BlockTable, chain: &[BlockHash]) {
-        self.name(table, chain);
-    }
-
-    /// Gives their keys to registered blocks.
-    fn name(&mut self, table: &mut BlockTable, chain: &[BlockHash]) {
         let full = table.registered.min(table.room) / self.block_size;
         let keyed = table.keyed.len();
         let fresh = chain.iter().take(full as usize).skip(keyed);

@@ -8,11 +8,11 @@ use super::pool::{BlockId, BlockPool};
 /// time); the one registered first and still existing is found.
 ///
 /// A hash table of lists, which the pool holds, as it holds the keys: block hashes are well mixed
-/// already, blocks are registered and forgotten all the time, and seldom has a list two of them. In a
+/// already, blocks are registered and forgotten all the time, and seldom has a list two of them. In its
 /// list a block comes behind those that were registered before it.
 #[derive(Debug, Clone)]
 pub(super) struct PrefixIndex {
-    /// The first block of each list; a power of two of them.
+    /// The first block of each list. There is a power of two of them, at least four for each block.
     lists: Vec<BlockId>,
     blocks: usize,
 }
@@ -27,8 +27,12 @@ impl PrefixIndex {
 
     /// The list of a key.
     fn list(&self, key: BlockHash) -> usize {
-        // The lower bits of a hash are as good as the others.
-        key.get() as usize & (self.lists.len() - 1)
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the lower bits of a hash are as good as the others"
+        )]
+        let hash = key.get() as usize;
+        hash & (self.lists.len() - 1)
     }
 
     #[inline]
@@ -57,16 +61,15 @@ impl PrefixIndex {
     #[inline]
     fn append(&mut self, pool: &mut BlockPool, id: BlockId) {
         let list = self.list(pool.key(id));
-        let first = self.lists[list];
-        if first == BlockId::NONE {
+        let mut before = self.lists[list];
+        if before == BlockId::NONE {
             self.lists[list] = id;
             return;
         }
-        let mut last = first;
-        while pool.listed_next(last) != BlockId::NONE {
-            last = pool.listed_next(last);
+        while pool.listed_next(before) != BlockId::NONE {
+            before = pool.listed_next(before);
         }
-        pool.set_listed_next(last, id);
+        pool.set_listed_next(before, id);
     }
 
     fn grow(&mut self, pool: &mut BlockPool) {
