@@ -91,9 +91,10 @@ impl Group {
 
     pub(crate) fn finish(&mut self) {
         self.end_run();
-        self.samples
-            .gaps
-            .record_n(0, core::mem::take(&mut self.zeros));
+        let zeros = core::mem::take(&mut self.zeros);
+        self.samples.gaps.record_n(0, zeros);
+        // Once, before parts of reports are made of them.
+        self.samples.sort();
     }
 
     /// The gaps of all its requests, in nanoseconds.

@@ -49,6 +49,8 @@
 //!   each.
 //! - *Request lifecycle*: things happen to a request after its arrival, in order of time, and
 //!   nothing after its end; checked as they are told.
+//! - *Decode membership*: the members of an engine's decodes are those that have joined and not left;
+//!   checked as steps are told.
 //! - A report depends neither on the order in which simultaneous occurrences of different requests
 //!   were told, nor on the platform.
 

@@ -275,7 +275,9 @@ pub(crate) struct LaterGaps<'a> {
 impl<'a> LaterGaps<'a> {
     pub(crate) fn of(list: &'a [SimDuration]) -> Self {
         let mut extension = Extension::default();
-        list.iter().for_each(|&gap| extension.push(gap));
+        for &gap in list {
+            extension.push(gap);
+        }
         Self {
             count: u32::try_from(list.len()).expect("a request has fewer than 2^32 tokens"),
             total: list.iter().copied().sum(),

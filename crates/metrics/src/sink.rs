@@ -38,9 +38,9 @@ pub struct LevelRecord {
 /// Receives what happens in a run.
 ///
 /// *The host guarantees:* a request arrives before anything else is told of it; what a client
-/// sees of one request comes in the order of its times, and so does what its engine does; levels come in the order of time. *Unspecified:* the
-/// order of occurrences of different requests, whose times are the client's and may run ahead of
-/// those of levels and steps.
+/// sees of one request comes in the order of its times, and so does what its engine does; levels come
+/// in the order of time. *Unspecified:* the order of occurrences of different requests, whose times are
+/// the client's and may run ahead of those of levels and steps.
 ///
 /// All methods do nothing unless written. A simulation is generic in its sink, so that what nobody
 /// listens to costs nothing: `()` is the sink that ignores everything. Several sinks listen together
@@ -85,7 +85,8 @@ pub trait MetricSink {
         }
     }
 
-    /// The decodes of an engine, counted from 0, go on. Unless written, its
+    /// The decodes of an engine, counted from 0, go on. Who gets a token in any other way than this has
+    /// left them by that, and joins if it decodes again. Unless written, the run's
     /// [tokens](DecodeRun::tokens) are told.
     fn on_decodes(&mut self, instance: u32, run: &DecodeRun<'_>) {
         let _ = instance;

@@ -181,7 +181,18 @@ impl Samples {
 
     /// Whether all percentiles are exact.
     pub(crate) fn is_exact(&mut self) -> bool {
-        let values = [
+        self.all_values().into_iter().all(Quantiles::is_exact)
+    }
+
+    /// Sorts all values, lest those who ask have to do it.
+    pub(crate) fn sort(&mut self) {
+        for values in self.all_values() {
+            values.sort();
+        }
+    }
+
+    const fn all_values(&mut self) -> [&mut Quantiles; 8] {
+        [
             &mut self.gateway,
             &mut self.transfer,
             &mut self.transfer_bytes,
@@ -190,8 +201,7 @@ impl Samples {
             &mut self.gaps,
             &mut self.tpot,
             &mut self.e2e,
-        ];
-        values.into_iter().all(Quantiles::is_exact)
+        ]
     }
 
     pub(crate) fn add(&mut self, record: &RequestRecord) {

@@ -156,6 +156,11 @@ impl Quantiles {
         !self.rounded
     }
 
+    /// Sorts what came since the last question, so that the next one, to a copy as well, need not.
+    pub fn sort(&mut self) {
+        self.compact();
+    }
+
     /// The value that a share `q` of all values does not exceed, interpolated between the two
     /// closest ranks; `None` without values and for `q` outside `[0, 1]`.
     ///
@@ -262,7 +267,10 @@ impl Quantiles {
             core::mem::take(&mut self.sorted),
             core::mem::take(&mut self.recent),
         );
-        for run in sorted.into_iter().chain(recent.iter().map(Packed::unpack)) {
+        for run in sorted
+            .into_iter()
+            .chain(recent.iter().map(|run| run.unpack()))
+        {
             self.push(run);
         }
         self.index = Index::new();
@@ -313,7 +321,7 @@ impl Packed {
     }
 
     #[inline]
-    const fn unpack(&self) -> Run {
+    const fn unpack(self) -> Run {
         Run {
             value: self.value(),
             times: self.0 & ((1 << TIMES_BITS) - 1),

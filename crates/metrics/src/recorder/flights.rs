@@ -139,12 +139,12 @@ impl Flights {
 
     /// A record that has waited for one that has left.
     pub(super) fn next(&mut self) -> Option<RequestRecord> {
-        let slot = self
-            .slots
-            .pop_front_if(|slot| matches!(slot, Slot::Ended(_)))?;
+        if !matches!(self.slots.front(), Some(Slot::Ended(_))) {
+            return None;
+        }
         self.first += 1;
-        match slot {
-            Slot::Ended(record) => Some(*record),
+        match self.slots.pop_front() {
+            Some(Slot::Ended(record)) => Some(*record),
             _ => None,
         }
     }
