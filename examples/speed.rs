@@ -67,15 +67,15 @@ fn tables(requests: &[u32], many: u32) -> Vec<Table> {
 /// Seconds of a run, the least of three: others on the machine only ever add to it.
 fn seconds(load: &Codegen, catalog: &Catalog, physics: &Physics) -> (f64, Report) {
     let mut least = f64::INFINITY;
-    let mut last = None;
+    let mut report = None;
     // Long runs average out what short ones repeat for.
     let repeats = if load.requests > 200_000 { 1 } else { 3 };
     for _ in 0..repeats {
         let start = Instant::now();
-        last = Some(load.run(catalog, physics));
+        report = Some(load.run(catalog, physics));
         least = least.min(start.elapsed().as_secs_f64());
     }
-    (least, last.expect("it ran"))
+    (least, report.expect("it ran"))
 }
 
 /// The exponent of the power law that fits best: the slope of the logarithms, by least squares.

@@ -5,18 +5,18 @@ use foretoken::prelude::*;
 /// A load of the kind that servers were measured under: code generation with Llama-3.1-70B on four
 /// H100 for each instance.
 #[derive(Debug, Clone, Copy)]
-pub struct Codegen {
-    pub requests: u32,
-    pub instances: u32,
+pub(crate) struct Codegen {
+    pub(crate) requests: u32,
+    pub(crate) instances: u32,
     /// Requests per second and instance.
-    pub rate: f64,
+    pub(crate) rate: f64,
     /// Mean tokens of an answer.
-    pub output: f64,
+    pub(crate) output: f64,
 }
 
 impl Codegen {
     /// At five requests per second and instance, with the lengths of the measured runs.
-    pub const fn new(requests: u32, instances: u32) -> Self {
+    pub(crate) const fn new(requests: u32, instances: u32) -> Self {
         Self {
             requests,
             instances,
@@ -25,7 +25,7 @@ impl Codegen {
         }
     }
 
-    pub fn scenario(&self) -> Scenario {
+    fn scenario(&self) -> Scenario {
         let mut deployment =
             Deployment::new("meta-llama/Llama-3.1-70B-Instruct", "H100-SXM-80GB", 4);
         deployment.replicas = self.instances;
@@ -50,7 +50,7 @@ impl Codegen {
     }
 
     /// Runs it to the end, with its report.
-    pub fn run(&self, catalog: &Catalog, physics: &Physics) -> Report {
+    pub(crate) fn run(&self, catalog: &Catalog, physics: &Physics) -> Report {
         let report = self.scenario().run(catalog, physics);
         report.expect("the deployment exists and fits")
     }

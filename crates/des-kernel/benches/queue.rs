@@ -301,7 +301,9 @@ impl<E> Calendar<E> {
         self.shift = (3 * gap).max(1).ilog2();
         self.days = (0..days).map(|_| Vec::new()).collect();
         self.today = first >> self.shift;
-        all.into_iter().for_each(|entry| self.insert(entry));
+        for entry in all {
+            self.insert(entry);
+        }
     }
 }
 

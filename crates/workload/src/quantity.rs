@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn rounding_is_that_of_floats_and_saturates() {
         let mut values = vec![
-            0.49999999999999994,
+            0.499_999_999_999_999_94,
             f64::NAN,
             f64::INFINITY,
             f64::NEG_INFINITY,
