@@ -4,7 +4,7 @@ use foretoken_dataplane::view::ROLE_LABEL;
 use foretoken_des_kernel::{RngStreams, SimTime};
 use foretoken_hwspec::Catalog;
 use foretoken_latency_model::{Confidence, Extent};
-use foretoken_metrics::{MetricSink, Recorder, Recording, Report, RequestRecord, Slos, StepRecord};
+use foretoken_metrics::{MetricSink, RecordSink, Recorder, Recording, Report, Slos, StepRecord};
 use foretoken_workload::{TokenRun, WorkloadSpec};
 use serde::{Deserialize, Serialize};
 
@@ -57,6 +57,10 @@ pub struct Scenario {
     /// What the clients of each class of service were promised; nothing by default.
     #[serde(default, skip_serializing_if = "Slos::is_empty")]
     pub slos: Slos,
+    /// Whether engines go [step by step](Simulation::step_by_step). The result is the same, so that it is
+    /// no part of the description.
+    #[serde(skip)]
+    pub step_by_step: bool,
 }
 
 impl Scenario {
@@ -72,6 +76,7 @@ impl Scenario {
             replication: 0,
             horizon_s: None,
             slos: Slos::default(),
+            step_by_step: false,
         }
     }
 
@@ -98,7 +103,8 @@ impl Scenario {
         let mut simulation = Simulation::new()
             .workload(self.workload.clone())
             .seed(self.seed)
-            .replication(self.replication);
+            .replication(self.replication)
+            .step_by_step(self.step_by_step);
         check_roles(resolved)?;
         for deployment in resolved {
             for _ in 0..deployment.replicas {
@@ -138,33 +144,36 @@ impl Scenario {
     /// # Errors
     /// As [`run`](Self::run).
     pub fn predict_with(&self, resolved: &[Resolved]) -> Result<Prediction, Error> {
-        Ok(self.record(resolved, Recorder::new())?.0)
+        Ok(self.record(resolved, Recorder::streaming(()))?.0)
     }
 
     /// The same as [`predict`](Self::predict) with what `recorder` took down.
     ///
     /// # Errors
     /// As [`run`](Self::run).
-    pub fn predict_recorded(
+    pub fn predict_recorded<R: RecordSink>(
         &self,
         catalog: &Catalog,
         physics: &Physics,
-        recorder: Recorder,
-    ) -> Result<(Prediction, Recording), Error> {
+        recorder: Recorder<R>,
+    ) -> Result<(Prediction, Recording<R>), Error> {
         self.record(&self.resolve(catalog, physics)?, recorder)
     }
 
-    fn record(
+    fn record<R: RecordSink>(
         &self,
         resolved: &[Resolved],
-        recorder: Recorder,
-    ) -> Result<(Prediction, Recording), Error> {
-        let sink = (recorder, Reach::default());
+        recorder: Recorder<R>,
+    ) -> Result<(Prediction, Recording<R>), Error> {
+        let sink = (recorder.judging(&self.slos), Reach::default());
         let ((recorder, reach), end) = self.assemble(resolved)?.run_with(sink)?;
         let recording = recorder.finish(end.at);
-        let mut report = Report::new(&recording, self.seed, self.replication);
-        report.slo = self.slos.attainment(&recording);
-        let extent = reach.extent(recording.records());
+        let report = Report::new(&recording, self.seed, self.replication);
+        // With the longest sequence that was scheduled.
+        let extent = Extent {
+            context: recording.longest_sequence(),
+            ..reach.0
+        };
         let confidence = resolved
             .iter()
             .map(|deployment| deployment.latency.confidence(&extent))
@@ -234,18 +243,6 @@ impl core::fmt::Display for Prediction {
 /// Listens for the largest steps of a run.
 #[derive(Debug, Default)]
 struct Reach(Extent);
-
-impl Reach {
-    /// With the longest sequence that was scheduled.
-    fn extent(self, records: &[RequestRecord]) -> Extent {
-        let served = records.iter().filter(|record| record.queue.is_some());
-        let lengths = served.map(|r| u64::from(r.prompt_tokens) + u64::from(r.output_tokens));
-        Extent {
-            context: lengths.max().unwrap_or(0),
-            ..self.0
-        }
-    }
-}
 
 impl MetricSink for Reach {
     fn on_tokens(&mut self, _: &TokenRun<'_>) {}

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use foretoken_dataplane::gateway::EngineMetrics;
 use foretoken_dataplane::{Adapters, EndpointId, EndpointView};
 use foretoken_des_kernel::SimTime;
-use foretoken_engine::Engine;
+use foretoken_engine::{Engine, EngineStats};
 use foretoken_metrics::LevelRecord;
+use foretoken_workload::TokenRun;
 
 use super::wake_up::WakeUp;
 
@@ -61,7 +62,7 @@ pub(crate) enum Standing {
 
 impl Instance {
     pub(crate) fn new(number: u32, engine: Engine, identity: Identity) -> Self {
-        let level = level(number, &engine);
+        let level = level(number, engine.stats());
         let mut instance = Self {
             engine,
             identity,
@@ -82,9 +83,15 @@ impl Instance {
         EndpointId::new(self.level.instance)
     }
 
+    /// Further tokens are on their way to clients.
+    pub(crate) fn streamed(&mut self, run: &TokenRun<'_>) {
+        self.fruitless = 0;
+        self.last_told = self.last_told.max(run.last().unwrap_or(SimTime::ZERO));
+    }
+
     /// Takes the level down; gives it if it changed.
     pub(crate) fn take_level(&mut self) -> Option<LevelRecord> {
-        let level = level(self.level.instance, &self.engine);
+        let level = level(self.level.instance, self.engine.stats());
         (level != self.level).then(|| {
             self.level = level;
             level
@@ -153,8 +160,7 @@ fn share(used: u32, total: u32) -> f64 {
     f64::from(used) / f64::from(total.max(1))
 }
 
-fn level(instance: u32, engine: &Engine) -> LevelRecord {
-    let stats = engine.stats();
+pub(crate) const fn level(instance: u32, stats: EngineStats) -> LevelRecord {
     LevelRecord {
         instance,
         running: stats.running,

@@ -3,18 +3,45 @@
 use foretoken_dataplane::producer::KvEvent;
 use foretoken_dataplane::transfer::Transferred;
 use foretoken_dataplane::{EndpointId, Response};
-use foretoken_des_kernel::{Context, Generation, SimTime};
+use foretoken_des_kernel::{Context, Generation, SimDuration, SimTime};
 use foretoken_engine::{EngineEvent, KvTransfer};
 use foretoken_metrics::{MetricSink, StepRecord};
-use foretoken_workload::{FinishReason, Lifecycle, Occurrence, Request, RequestId, TokenRun};
+use foretoken_workload::{
+    DecodeRun, FinishReason, Lifecycle, Occurrence, Request, RequestId, TokenRun,
+};
 
 use super::event::Event;
 use super::flight::{Flight, Leg};
-use super::instance::Standing;
+use super::instance::{self, Instance, Standing};
 use super::reported::Entry;
 use super::signals::translate;
 use super::{FRUITLESS_WAKES, World, cancelled, index, is_end};
 use crate::error::Error;
+
+/// How tokens reach clients. What a client sees after the end of the run has not happened.
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    delay: SimDuration,
+    horizon: SimTime,
+}
+
+/// The first instant that does not belong to a run.
+fn after(horizon: SimTime) -> SimTime {
+    horizon
+        .checked_add(SimDuration::from_nanos(1))
+        .unwrap_or(horizon)
+}
+
+impl Told {
+    fn tokens(self, run: TokenRun<'_>) -> TokenRun<'_> {
+        run.after(self.delay).until(self.horizon)
+    }
+
+    fn decodes(self, mut run: DecodeRun<'_>) -> DecodeRun<'_> {
+        run.tokens = self.tokens(run.tokens);
+        run
+    }
+}
 
 impl<S: MetricSink> World<S> {
     /// A request reaches the endpoint that serves it, or the one that computes its prompt.
@@ -122,13 +149,61 @@ impl<S: MetricSink> World<S> {
         // An engine whose requests wait for blocks from elsewhere looks for them each millisecond.
         instance.fruitless += u64::from(self.links.component.is_idle());
         let mut reported = core::mem::take(&mut self.reported);
-        instance
-            .engine
-            .advance(cx.now(), &mut |event| reported.push(event));
+        let told = Told {
+            delay: self.network.delay,
+            horizon: self.horizon,
+        };
+        let Instance {
+            engine: core,
+            level,
+            last_told,
+            fruitless,
+            ..
+        } = instance;
+        // Nothing else happens before the next event.
+        let until = cx
+            .next_time()
+            .unwrap_or(SimTime::MAX)
+            .min(after(self.horizon));
+        core.advance_until(cx.now(), until, &mut |event| match event {
+            // Nothing but the sink needs to hear of these.
+            EngineEvent::Step(step) => self.sink.on_step(&StepRecord {
+                instance: level.instance,
+                start: step.start,
+                end: step.end,
+                tokens: u32::try_from(step.shape.tokens()).unwrap_or(u32::MAX),
+                sequences: step.shape.sequences(),
+            }),
+            EngineEvent::Level { at, stats } => {
+                *level = instance::level(level.instance, stats);
+                self.sink.on_level(at, level);
+            }
+            EngineEvent::Decodes(run) if reported.entries.is_empty() => {
+                *fruitless = 0;
+                let run = told.decodes(run);
+                *last_told = run.tokens.last().unwrap_or(*last_told).max(*last_told);
+                self.sink.on_decodes(level.instance, &run);
+            }
+            _ => reported.push(event),
+        });
         let mut published = Vec::new();
         for entry in &reported.entries {
             match entry {
-                Entry::Tokens(run) => self.streamed(engine, reported.run(run)),
+                Entry::Tokens(run) => {
+                    let run = told.tokens(reported.run(run));
+                    self.engines[engine].streamed(&run);
+                    self.sink.on_tokens(&run);
+                }
+                Entry::Decodes {
+                    left,
+                    joined,
+                    tokens,
+                } => {
+                    let run = told.decodes(reported.decodes(left, joined, tokens));
+                    let instance = &mut self.engines[engine];
+                    instance.streamed(&run.tokens);
+                    self.sink.on_decodes(instance.level.instance, &run);
+                }
                 Entry::Other(event) => self.said(engine, *event, &mut published, cx),
             }
         }
@@ -152,16 +227,6 @@ impl<S: MetricSink> World<S> {
         self.settle(engine, cx);
     }
 
-    /// Further tokens are on their way to clients.
-    fn streamed(&mut self, engine: usize, run: TokenRun<'_>) {
-        let instance = &mut self.engines[engine];
-        instance.fruitless = 0;
-        // What a client sees after the end of the run has not happened.
-        let run = run.after(self.network.delay).until(self.horizon);
-        instance.last_told = instance.last_told.max(run.last().unwrap_or(SimTime::ZERO));
-        self.sink.on_tokens(&run);
-    }
-
     /// An engine says anything else.
     fn said(
         &mut self,
@@ -172,13 +237,6 @@ impl<S: MetricSink> World<S> {
     ) {
         match event {
             EngineEvent::Request(occurrence) => self.happened(engine, occurrence, cx),
-            EngineEvent::Step(step) => self.sink.on_step(&StepRecord {
-                instance: self.engines[engine].level.instance,
-                start: step.start,
-                end: step.end,
-                tokens: u32::try_from(step.shape.tokens()).unwrap_or(u32::MAX),
-                sequences: step.shape.sequences(),
-            }),
             // A mere confirmation comes after an abort, which has let the blocks go already.
             EngineEvent::KvLoad { at, load } if !load.is_confirmation() => {
                 let (request, blocks) = (load.request, load.blocks);

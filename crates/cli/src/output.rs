@@ -1,7 +1,8 @@
 //! What commands print: results on standard output, everything else on standard error.
 
-use std::io::{ErrorKind, Write as _};
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, BufWriter, ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -28,6 +29,52 @@ impl JsonOutput {
         }
         print(table)?;
         write(path, &(text + "\n"))
+    }
+}
+
+/// A file of lines of JSON, written as they come. It is made at the first line, so that what fails
+/// before leaves no trace.
+pub(crate) struct Lines<'a> {
+    path: &'a Path,
+    /// The file, or what went wrong with it.
+    file: Option<io::Result<BufWriter<File>>>,
+}
+
+impl<'a> Lines<'a> {
+    pub(crate) const fn to(path: &'a Path) -> Self {
+        Self { path, file: None }
+    }
+
+    /// Adds a line, unless something went wrong before.
+    pub(crate) fn add(&mut self, value: &impl Serialize) {
+        let line = serde_json::to_string(value).expect("lines are plain data");
+        if let Ok(file) = self.file()
+            && let Err(error) = writeln!(file, "{line}")
+        {
+            self.file = Some(Err(error));
+        }
+    }
+
+    /// # Errors
+    /// If something went wrong with any line.
+    pub(crate) fn finish(mut self) -> Result<(), Failure> {
+        // No lines make an empty file.
+        self.file();
+        let result = match self.file {
+            Some(Ok(mut file)) => file.flush(),
+            Some(Err(error)) => Err(error),
+            None => Ok(()),
+        };
+        result.map_err(|source| Failure::Write {
+            path: self.path.into(),
+            source,
+        })
+    }
+
+    fn file(&mut self) -> &mut io::Result<BufWriter<File>> {
+        let path = self.path;
+        self.file
+            .get_or_insert_with(|| File::create(path).map(BufWriter::new))
     }
 }
 

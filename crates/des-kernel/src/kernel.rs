@@ -39,6 +39,41 @@ impl<E> Context<'_, E> {
         self.now
     }
 
+    /// When the next of the waiting events happens, or `None` if none waits.
+    ///
+    /// Until then nothing but the model itself can change its state: a component may be run ahead up
+    /// to that time, without an event for each of its steps.
+    ///
+    /// ```
+    /// use foretoken_des_kernel::{Context, Kernel, Model, Rank, SimDuration, SimTime};
+    ///
+    /// /// Counts milliseconds while somebody waits at the counter.
+    /// struct Meter { counted: u64 }
+    /// struct Caller;
+    ///
+    /// impl Model for Meter {
+    ///     type Event = Caller;
+    ///     fn rank(_: &Caller) -> Rank {
+    ///         Rank::default()
+    ///     }
+    ///     fn handle(&mut self, _: Caller, cx: &mut Context<'_, Caller>) {
+    ///         // All ticks up to the next caller, at once.
+    ///         let quiet = cx.next_time().map(|next| next - cx.now());
+    ///         self.counted += quiet.unwrap_or(SimDuration::ZERO).as_nanos() / 1_000_000;
+    ///     }
+    /// }
+    ///
+    /// let mut kernel = Kernel::new(Meter { counted: 0 });
+    /// kernel.schedule("5ms".parse()?, Caller);
+    /// kernel.schedule("12ms".parse()?, Caller);
+    /// kernel.run();
+    /// assert_eq!(kernel.model().counted, 7);
+    /// # Ok::<(), foretoken_des_kernel::TimeError>(())
+    /// ```
+    pub fn next_time(&self) -> Option<SimTime> {
+        self.queue.next_time()
+    }
+
     /// Lets `event` happen at `time`.
     ///
     /// An event for this very instant is handled after the present one even if its rank would have
@@ -376,6 +411,37 @@ mod tests {
         kernel.run();
         // Number 2 has phase 0: it could not precede number 1, but precedes number 3.
         assert_eq!(kernel.model().0, [(7, 1), (7, 2), (7, 3)]);
+    }
+
+    #[test]
+    fn a_model_sees_when_the_next_event_happens() {
+        /// Notes the next time, and schedules once.
+        #[derive(Default)]
+        struct Ahead(Vec<Option<u64>>);
+
+        impl Model for Ahead {
+            type Event = Option<u64>;
+            fn rank(_: &Option<u64>) -> Rank {
+                Rank::default()
+            }
+            fn handle(&mut self, follow_up: Option<u64>, cx: &mut Context<'_, Option<u64>>) {
+                let next = |cx: &Context<'_, _>| cx.next_time().map(SimTime::as_nanos);
+                self.0.push(next(cx));
+                if let Some(time) = follow_up {
+                    cx.at(at(time), None);
+                    self.0.push(next(cx));
+                }
+            }
+        }
+
+        let mut kernel = Kernel::new(Ahead::default());
+        kernel.schedule(at(3), Some(7));
+        kernel.schedule(at(9), Some(9));
+        kernel.run();
+        // At 3: the event of 9, and then the new one of 7. At 7: that of 9. At 9: nothing, and then
+        // one of the same instant. After it nothing.
+        let expected = [Some(9), Some(7), Some(9), None, Some(9), None];
+        assert_eq!(kernel.into_model().0, expected);
     }
 
     #[test]

@@ -73,6 +73,7 @@ pub mod stats;
 pub mod time;
 
 mod generation;
+mod heap;
 mod kernel;
 mod mix;
 mod observer;

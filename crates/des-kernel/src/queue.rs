@@ -1,17 +1,21 @@
 //! The event queue: what happens next.
 //!
-//! Events leave in the order of (time, [`Rank`], sequence of insertion). The key is three 64-bit
-//! words: rank and sequence do not share one, because a sequence of only 24 bits beside the 40 of
-//! the rank would wrap within a long run and silently turn the order of ties around. At a billion
-//! insertions a second, 64 bits last for 584 years.
+//! Events leave in the order of (time, [`Rank`], sequence of insertion). The key is two 64-bit words:
+//! the time, and 40 bits of rank above 24 bits of sequence. A sequence of so few bits would wrap
+//! within a long run and silently turn the order of ties around; so when it has come to its end, the
+//! events that wait are numbered anew, which keeps their order. That happens once in 16 million
+//! insertions.
+//!
+//! The heap holds keys and the numbers of slots, the slots hold the events: an event is written once
+//! and read once, however large it is. `benches/queue.rs` has the queues that this one was chosen
+//! from.
 //!
 //! There is no cancellation: a set of cancelled events would cost a look-up on every pop. Whoever
 //! scheduled an event drops it when it turns out to be stale; see [`Generation`](crate::Generation).
 
-use core::cmp::Ordering;
 use core::fmt;
-use std::collections::BinaryHeap;
 
+use crate::heap::{Heap, Place};
 use crate::rank::Rank;
 use crate::time::SimTime;
 
@@ -28,7 +32,7 @@ pub struct Scheduled<E> {
 
 /// A priority queue of events, ordered by (time, rank, sequence of insertion).
 ///
-/// Events are stored inline. Which heap does the work is private.
+/// Which heap does the work is private.
 ///
 /// ```
 /// use foretoken_des_kernel::{EventQueue, Rank, SimTime};
@@ -44,7 +48,10 @@ pub struct Scheduled<E> {
 /// ```
 #[derive(Clone)]
 pub struct EventQueue<E> {
-    heap: BinaryHeap<Entry<E>>,
+    heap: Heap,
+    /// The events, by the slot of their place.
+    slots: Vec<Option<E>>,
+    free: Vec<u32>,
     next_sequence: u64,
 }
 
@@ -52,30 +59,53 @@ impl<E> EventQueue<E> {
     /// An empty queue.
     pub const fn new() -> Self {
         Self {
-            heap: BinaryHeap::new(),
+            heap: Heap::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
             next_sequence: 0,
         }
     }
 
     /// Adds an event.
+    ///
+    /// # Panics
+    /// If more than 16 million events of one instant and rank wait: their order would be lost.
     pub fn push(&mut self, time: SimTime, rank: Rank, event: E) {
+        if self.next_sequence > Place::LAST_SEQUENCE {
+            self.renumber();
+        }
         let sequence = self.next_sequence;
         self.next_sequence += 1;
-        self.heap.push(Entry {
-            time,
-            rank,
-            sequence,
-            event,
-        });
+        let slot = if let Some(slot) = self.free.pop() {
+            self.slots[slot as usize] = Some(event);
+            slot
+        } else {
+            let slot = u32::try_from(self.slots.len()).expect("so many events fit in no memory");
+            self.slots.push(Some(event));
+            slot
+        };
+        self.heap.push(Place::new(time, rank, sequence, slot));
+    }
+
+    #[cold]
+    fn renumber(&mut self) {
+        self.next_sequence = self.heap.renumber();
+        assert!(
+            self.next_sequence <= Place::LAST_SEQUENCE,
+            "order of ties: more than 16 million events of one instant and rank wait"
+        );
     }
 
     /// Removes the next event.
     pub fn pop(&mut self) -> Option<Scheduled<E>> {
-        self.heap.pop().map(
-            |Entry {
-                 time, rank, event, ..
-             }| Scheduled { time, rank, event },
-        )
+        let place = self.heap.pop()?;
+        let event = self.slots[place.slot as usize].take();
+        self.free.push(place.slot);
+        Some(Scheduled {
+            time: place.time(),
+            rank: place.rank(),
+            event: event.expect("the slot of a waiting event holds it"),
+        })
     }
 
     /// Removes the next event, if it happens at `horizon` or before.
@@ -88,7 +118,7 @@ impl<E> EventQueue<E> {
 
     /// When the next event happens.
     pub fn next_time(&self) -> Option<SimTime> {
-        self.heap.peek().map(|entry| entry.time)
+        self.heap.first().map(Place::time)
     }
 
     /// The number of events that wait.
@@ -98,7 +128,7 @@ impl<E> EventQueue<E> {
 
     /// `true` if no event waits.
     pub fn is_empty(&self) -> bool {
-        self.heap.is_empty()
+        self.len() == 0
     }
 }
 
@@ -116,41 +146,6 @@ impl<E> fmt::Debug for EventQueue<E> {
             .finish_non_exhaustive()
     }
 }
-
-#[derive(Clone)]
-struct Entry<E> {
-    time: SimTime,
-    rank: Rank,
-    sequence: u64,
-    event: E,
-}
-
-impl<E> Entry<E> {
-    const fn key(&self) -> (SimTime, Rank, u64) {
-        (self.time, self.rank, self.sequence)
-    }
-}
-
-/// Reversed, because the standard heap gives out its *greatest* element.
-impl<E> Ord for Entry<E> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        other.key().cmp(&self.key())
-    }
-}
-
-impl<E> PartialOrd for Entry<E> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<E> PartialEq for Entry<E> {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl<E> Eq for Entry<E> {}
 
 #[cfg(test)]
 mod tests {
@@ -180,13 +175,31 @@ mod tests {
     }
 
     #[test]
-    fn order_survives_sequences_beyond_32_bits() {
+    fn order_survives_the_end_of_the_sequence() {
         let mut queue = EventQueue::new();
-        queue.next_sequence = u64::from(u32::MAX) - 1;
-        for event in 0..4 {
-            queue.push(SimTime::ZERO, Rank::new(3, 3), event);
+        queue.next_sequence = Place::LAST_SEQUENCE - 1;
+        // Of two instants and two ranks, so that ties and others are numbered anew.
+        for event in 0..8 {
+            let (time, phase) = (SimTime::from_nanos(event / 4 % 2), u8::from(event % 2 == 0));
+            queue.push(time, Rank::new(phase, 3), event);
         }
-        assert_eq!(drain(&mut queue), [0, 1, 2, 3]);
+        assert!(queue.next_sequence < 8);
+        let order: Vec<_> = core::iter::from_fn(|| queue.pop())
+            .map(|next| next.event)
+            .collect();
+        assert_eq!(order, [1, 3, 0, 2, 5, 7, 4, 6]);
+    }
+
+    #[test]
+    fn a_queue_holds_no_more_slots_than_events_waited_at_once() {
+        let mut queue = EventQueue::new();
+        for event in 0..1_000 {
+            queue.push(SimTime::from_nanos(event), Rank::default(), event);
+            queue.push(SimTime::from_nanos(event), Rank::default(), event);
+            assert_eq!(queue.pop().map(|next| next.event), Some(event));
+            assert_eq!(queue.pop().map(|next| next.event), Some(event));
+        }
+        assert_eq!(queue.slots.len(), 2);
     }
 
     #[test]

@@ -30,6 +30,12 @@ impl Rank {
         Self(((phase as u64) << 32) | entity as u64)
     }
 
+    /// The rank of this packed form.
+    pub(crate) const fn from_u64(packed: u64) -> Self {
+        debug_assert!(packed >> 40 == 0, "the packed form is 40 bits wide");
+        Self(packed)
+    }
+
     /// The stage of the instant.
     #[expect(
         clippy::cast_possible_truncation,

@@ -12,6 +12,7 @@
 
 mod level;
 mod quantile;
+mod radix;
 mod sketch;
 mod tally;
 mod wide;

@@ -24,7 +24,7 @@
 //! use foretoken_des_kernel::{SimDuration, SimTime};
 //! use foretoken_engine::{Engine, EngineConfig, EngineEvent, KvTransfer, Policies};
 //! # use foretoken_latency_model::{Fine, LatencyModel, StepShape};
-//! use foretoken_workload::{ContentId, Lifecycle, Prompt, Request, RequestId, Segment};
+//! use foretoken_workload::{ContentId, Lifecycle, Prompt, Request, RequestId, Segment, TokenRun};
 //! # #[derive(Debug)]
 //! # struct TenMillis;
 //! # impl LatencyModel for TenMillis {
@@ -64,8 +64,7 @@
 //!             assert_eq!((load.tokens, load.blocks), (100, 7));
 //!             read = Some(at + SimDuration::from_millis(3));
 //!         }
-//!         EngineEvent::FirstTokens(run) | EngineEvent::Tokens(run) => tokens.extend(run.arrivals()),
-//!         _ => {}
+//!         _ => tokens.extend(event.tokens().into_iter().flat_map(TokenRun::arrivals)),
 //!     });
 //! }
 //! // Computed at 10 ms and read at 13 ms, which the empty step of this instant reports. The next one

@@ -2,7 +2,7 @@
 
 use foretoken_des_kernel::SimTime;
 use foretoken_latency_model::StepShape;
-use foretoken_workload::{Occurrence, TokenRun};
+use foretoken_workload::{DecodeRun, Occurrence, TokenRun};
 
 use crate::connector::KvLoad;
 use crate::kv::KvEvent;
@@ -21,8 +21,19 @@ pub enum EngineEvent<'a> {
     FirstTokens(TokenRun<'a>),
     /// These requests, which had got tokens before, got further ones.
     Tokens(TokenRun<'a>),
+    /// The batch got its tokens, but for those who are named in other events. Not from engines that go
+    /// [step by step](crate::Engine::step_by_step).
+    Decodes(DecodeRun<'a>),
     /// A step ended, and its output is applied now.
     Step(StepReport),
+    /// The engine ran ahead of what it was [asked for](crate::Engine::advance_until), and looks like this
+    /// from then on.
+    Level {
+        /// From when on.
+        at: SimTime,
+        /// How it looks.
+        stats: EngineStats,
+    },
     /// The workers are told to read KV from outside. Unless it is a mere
     /// [confirmation](KvLoad::is_confirmation), the host answers with
     /// [`Engine::kv_loaded`](crate::Engine::kv_loaded) when it has been read.
@@ -46,17 +57,30 @@ pub enum EngineEvent<'a> {
     },
 }
 
-impl EngineEvent<'_> {
+impl<'a> EngineEvent<'a> {
+    /// The tokens that the event tells of, first or further ones; `None` if it is about something else.
+    pub fn tokens(&self) -> Option<TokenRun<'a>> {
+        match *self {
+            Self::FirstTokens(run)
+            | Self::Tokens(run)
+            | Self::Decodes(DecodeRun { tokens: run, .. }) => Some(run),
+            _ => None,
+        }
+    }
+
     /// Calls `visit` with the event, and in place of a run of tokens with the
     /// [`Request`](Self::Request) of each of them: for those who keep events, or ask about single
     /// tokens.
     pub fn one_by_one(self, visit: impl FnMut(EngineEvent<'static>)) {
         let single = match self {
-            Self::FirstTokens(run) | Self::Tokens(run) => {
+            Self::FirstTokens(run)
+            | Self::Tokens(run)
+            | Self::Decodes(DecodeRun { tokens: run, .. }) => {
                 return run.occurrences().map(EngineEvent::Request).for_each(visit);
             }
             Self::Request(occurrence) => EngineEvent::Request(occurrence),
             Self::Step(step) => EngineEvent::Step(step),
+            Self::Level { at, stats } => EngineEvent::Level { at, stats },
             Self::KvLoad { at, load } => EngineEvent::KvLoad { at, load },
             Self::Kv { at, event } => EngineEvent::Kv { at, event },
         };

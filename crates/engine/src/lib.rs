@@ -14,7 +14,7 @@
 //! ```
 //! use std::sync::Arc;
 //! use foretoken_des_kernel::{SimDuration, SimTime};
-//! use foretoken_engine::{Engine, EngineConfig, EngineEvent, Policies};
+//! use foretoken_engine::{Engine, EngineConfig, Policies};
 //! use foretoken_latency_model::{Fine, LatencyModel, StepShape};
 //! use foretoken_workload::{ContentId, Prompt, Request, RequestId, Segment};
 //!
@@ -33,10 +33,11 @@
 //! engine.submit(SimTime::ZERO, Request::new(RequestId::new(0), SimTime::ZERO, prompt, 3));
 //! let (mut first, mut last) = (None, None);
 //! while let Some(now) = engine.next_wake() {
-//!     engine.advance(now, &mut |event| match event {
-//!         EngineEvent::FirstTokens(run) => first = run.last(),
-//!         EngineEvent::Tokens(run) => last = run.last(),
-//!         _ => {}
+//!     engine.advance(now, &mut |event| {
+//!         if let Some(run) = event.tokens() {
+//!             first = first.or(run.last());
+//!             last = run.last();
+//!         }
 //!     });
 //! }
 //! let millis = |n| Some(SimTime::ZERO + SimDuration::from_millis(n));

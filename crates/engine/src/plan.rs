@@ -19,6 +19,8 @@ pub struct Planned {
     /// Whether the step reaches the end of its known tokens, and so samples an output token.
     pub samples: bool,
     pub(crate) slot: Slot,
+    /// Its place in the order of admissions.
+    pub(crate) seat: u64,
 }
 
 /// A sequence that entered the running batch.
@@ -52,7 +54,12 @@ pub struct StepPlan {
 impl StepPlan {
     /// Whether nothing is computed.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.shape.is_empty()
+    }
+
+    /// Sequences of the step.
+    pub fn sequences(&self) -> u32 {
+        self.shape.sequences()
     }
 
     /// Tokens of the step.
@@ -78,7 +85,25 @@ impl StepPlan {
         self.entries.push(entry);
     }
 
-    /// Takes a sequence out again, if it is in.
+    /// Adds decodes that are not named, with `context` computed tokens together.
+    pub(crate) fn push_decodes(&mut self, decodes: u32, context: u64) {
+        self.shape.decodes += decodes;
+        self.shape.decode_context += context + u64::from(decodes);
+        self.shape.sampled += decodes;
+    }
+
+    /// Whether it is nothing but so many decodes that are not named.
+    pub(crate) fn is_decodes(&self, count: u32) -> bool {
+        self.entries.is_empty() && self.shape.decodes == count
+    }
+
+    /// Makes it so many decodes that are not named, with `context` tokens together after the step.
+    pub(crate) fn set_decodes(&mut self, count: u32, context: u64) {
+        self.clear();
+        self.push_decodes(count, context - u64::from(count));
+    }
+
+    /// Takes a sequence out again, if it is in. All are named.
     pub(crate) fn withdraw(&mut self, slot: Slot) -> Option<Planned> {
         let place = self.entries.iter().position(|entry| entry.slot == slot)?;
         let withdrawn = self.entries.remove(place);

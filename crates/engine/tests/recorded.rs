@@ -177,6 +177,8 @@ struct Host {
     inputs: BTreeMap<(SimTime, u32), Input>,
     /// Who has got tokens.
     begun: BTreeSet<RequestId>,
+    /// Whose tokens are told together.
+    members: BTreeSet<RequestId>,
     digest: Digest,
 }
 
@@ -276,7 +278,7 @@ impl Host {
 
     fn advance(&mut self, now: SimTime) {
         let mut events = Vec::new();
-        let begun = &mut self.begun;
+        let (begun, members) = (&mut self.begun, &mut self.members);
         self.engine.advance(now, &mut |event| {
             match event {
                 EngineEvent::FirstTokens(run) => {
@@ -284,6 +286,22 @@ impl Host {
                 }
                 EngineEvent::Tokens(run) => {
                     assert!(run.requests.iter().all(|request| begun.contains(request)));
+                    assert!(!run.requests.iter().any(|request| members.contains(request)));
+                }
+                EngineEvent::Decodes(run) => {
+                    assert!(run.left.iter().all(|request| members.remove(request)));
+                    assert!(run.joined.iter().all(|request| begun.contains(request)));
+                    assert!(run.joined.iter().all(|&request| members.insert(request)));
+                    let told: BTreeSet<RequestId> = run.tokens.requests.iter().copied().collect();
+                    assert_eq!(*members, told);
+                    assert_eq!(run.tokens.requests.len(), told.len());
+                }
+                EngineEvent::Request(Occurrence {
+                    request,
+                    what: Lifecycle::Finished { .. },
+                    ..
+                }) => {
+                    members.remove(&request);
                 }
                 _ => {}
             }
@@ -342,19 +360,23 @@ fn is_output(occurrence: &Occurrence) -> bool {
 }
 
 /// The digest of many loads.
-fn digest(order: Order, scheduling: Scheduling, prefix_caching: bool) -> u64 {
+fn digest(order: Order, scheduling: Scheduling, prefix_caching: bool, step_by_step: bool) -> u64 {
     let mut digest = Digest(0xcbf2_9ce4_8422_2325);
     for seed in 0..LOADS {
         let mut numbers = Numbers(seed << 32 | u64::from(prefix_caching) << 8 | order as u64);
         let config = config(&mut numbers, scheduling, prefix_caching);
         let engine = Engine::new(config, Arc::new(Proportional), policies(order));
-        let engine = engine.expect("the settings are in range").with_kv_events();
+        let mut engine = engine.expect("the settings are in range").with_kv_events();
+        if step_by_step {
+            engine = engine.step_by_step();
+        }
         let inputs = BTreeMap::new();
         let mut host = Host {
             engine,
             numbers,
             inputs,
             begun: BTreeSet::new(),
+            members: BTreeSet::new(),
             digest,
         };
         host.load();
@@ -366,9 +388,12 @@ fn digest(order: Order, scheduling: Scheduling, prefix_caching: bool) -> u64 {
 
 /// Digests of synchronous and asynchronous scheduling, each without and with prefix caching.
 fn check(order: Order, expected: [[u64; 2]; 2]) {
-    let digests = [Scheduling::Synchronous, Scheduling::Asynchronous]
-        .map(|scheduling| [false, true].map(|caching| digest(order, scheduling, caching)));
-    assert_eq!(digests, expected, "{order:?}");
+    for step_by_step in [true, false] {
+        let digests = [Scheduling::Synchronous, Scheduling::Asynchronous].map(|scheduling| {
+            [false, true].map(|caching| digest(order, scheduling, caching, step_by_step))
+        });
+        assert_eq!(digests, expected, "{order:?}, step by step: {step_by_step}");
+    }
 }
 
 #[test]

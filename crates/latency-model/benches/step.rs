@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use foretoken_hwspec::{KvFormat, TensorParallel, catalog};
 use foretoken_latency_model::{KernelPhysics, LatencyModel, StepShape};
 
@@ -35,28 +35,39 @@ fn decodes() -> Vec<StepShape> {
     batches.collect()
 }
 
+/// Chunks of prompts beside decodes, each a different batch: one arrives or ends with nearly every
+/// step.
+fn mixes() -> Vec<StepShape> {
+    let mixes = (0..64).map(|at: u32| {
+        let mut shape = StepShape::prefill(100 + at * 311 % 1_900, 16 * (at % 20));
+        (0..20 + at % 30).for_each(|number| shape.add(1, 500 + at + number, true));
+        shape.settle(0);
+        shape
+    });
+    mixes.collect()
+}
+
 fn step(criterion: &mut Criterion) {
-    let decodes = decodes();
-    let mut prefill = StepShape::prefill(1_777, 300);
-    (0..30).for_each(|_| prefill.add(1, 900, true));
-    prefill.settle(0);
+    let (decodes, mixes) = (decodes(), mixes());
     for (name, degree) in MODELS {
         let model = physics(name, degree);
         let mut group = criterion.benchmark_group(name);
-        group.throughput(criterion::Throughput::Elements(decodes.len() as u64));
-        group.bench_function("decode", |bencher| {
+        group.throughput(Throughput::Elements(decodes.len() as u64));
+        for (name, shapes) in [("decode", &decodes), ("mixed", &mixes)] {
+            group.bench_function(name, |bencher| {
+                bencher.iter(|| {
+                    for shape in shapes {
+                        black_box(model.step(black_box(shape)));
+                    }
+                });
+            });
+        }
+        group.bench_function("law", |bencher| {
             bencher.iter(|| {
                 for shape in &decodes {
-                    black_box(model.step(black_box(shape)));
+                    black_box(model.decode_law(black_box(shape)));
                 }
             });
-        });
-        group.throughput(criterion::Throughput::Elements(1));
-        group.bench_function("mixed", |bencher| {
-            bencher.iter(|| model.step(black_box(&prefill)));
-        });
-        group.bench_function("law", |bencher| {
-            bencher.iter(|| model.decode_law(black_box(&decodes[7])));
         });
         group.finish();
     }

@@ -26,6 +26,7 @@ pub struct Extent {
 impl Extent {
     /// Each of the larger values.
     #[must_use]
+    #[inline]
     pub fn max(self, other: Self) -> Self {
         Self {
             sequences: self.sequences.max(other.sequences),

@@ -27,6 +27,7 @@ impl Fine {
         clippy::cast_sign_loss,
         reason = "the range is checked first"
     )]
+    #[inline]
     pub fn from_nanos_f64(nanos: f64) -> Option<Self> {
         let bits = nanos * ONE_NS + 0.5;
         if (0.0..2_147_483_648.0).contains(&nanos) {
@@ -58,6 +59,7 @@ impl Fine {
     ///
     /// # Panics
     /// If the span exceeds the range of 64-bit nanoseconds.
+    #[inline]
     pub fn floor(self) -> SimDuration {
         let nanos = u64::try_from(self.0 >> 32).expect("a span fits in 64 bits of nanoseconds");
         SimDuration::from_nanos(nanos)
@@ -88,12 +90,14 @@ impl From<SimDuration> for Fine {
 
 impl Add for Fine {
     type Output = Self;
+    #[inline]
     fn add(self, other: Self) -> Self {
         Self(self.0 + other.0)
     }
 }
 
 impl AddAssign for Fine {
+    #[inline]
     fn add_assign(&mut self, other: Self) {
         self.0 += other.0;
     }
@@ -101,6 +105,7 @@ impl AddAssign for Fine {
 
 impl Sub for Fine {
     type Output = Self;
+    #[inline]
     fn sub(self, other: Self) -> Self {
         Self(self.0 - other.0)
     }
@@ -108,8 +113,14 @@ impl Sub for Fine {
 
 impl Mul<u128> for Fine {
     type Output = Self;
+    #[inline]
     fn mul(self, factor: u128) -> Self {
-        Self(self.0 * factor)
+        // Nearly all products are of two words, whose product cannot overflow: no check, one
+        // instruction.
+        match (u64::try_from(self.0), u64::try_from(factor)) {
+            (Ok(span), Ok(factor)) => Self(u128::from(span) * u128::from(factor)),
+            _ => Self(self.0 * factor),
+        }
     }
 }
 

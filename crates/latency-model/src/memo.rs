@@ -1,26 +1,35 @@
 //! [`Memo`]: numbers of small counts that are asked for again and again.
 
 use core::sync::atomic::{AtomicU64, Ordering};
+use std::sync::OnceLock;
 
 use crate::fine::Fine;
 
-/// Counts that are kept: the rows of the captured graphs that servers pad their batches to.
-const COUNTS: usize = 513;
+/// Entries of a page: the rows of the captured graphs that servers pad their batches to are on the
+/// first.
+const PAGE: usize = 512;
+
+/// Pages: counts below 16384, which few steps exceed.
+const PAGES: usize = 32;
+
+type Page = Box<[AtomicU64]>;
 
 /// Pure functions of a small count, worked out when first asked for.
 ///
 /// Whoever works an entry out writes the same bits, so a relaxed atomic is enough: no lock, and no
-/// result depends on who came first.
+/// result depends on who came first. Entries come in pages, so that a run pays for the counts that it
+/// meets and no others.
 #[derive(Debug)]
-pub(crate) struct Memo(Box<[AtomicU64]>);
+pub(crate) struct Memo(Box<[OnceLock<Page>]>);
 
 impl Memo {
     /// Nothing is known yet.
     pub(crate) fn new() -> Self {
-        Self((0..COUNTS).map(|_| AtomicU64::new(0)).collect())
+        Self((0..PAGES).map(|_| OnceLock::new()).collect())
     }
 
     /// The time that `time` gives for `count`.
+    #[inline]
     pub(crate) fn time(&self, count: u64, time: impl FnOnce() -> Fine) -> Fine {
         let Some(entry) = self.entry(count) else {
             return time();
@@ -38,7 +47,31 @@ impl Memo {
         }
     }
 
+    /// The time that `time` gives for `count` and a further count, the `surplus`. The last surplus
+    /// that was asked for is kept with each count, so that few should go with one.
+    #[inline]
+    pub(crate) fn time_with(&self, count: u64, surplus: u64, time: impl FnOnce() -> Fine) -> Fine {
+        // The low byte of an entry is the surplus, and never zero.
+        let (Some(entry), Some(tag)) = (self.entry(count), tag(surplus)) else {
+            return time();
+        };
+        let kept = entry.load(Ordering::Relaxed);
+        if kept & 0xff == tag {
+            return Fine::from_bits((kept >> 8).into());
+        }
+        let time = time();
+        // Times from 16 ms on do not fit.
+        if let Some(bits) = u64::try_from(time.bits())
+            .ok()
+            .filter(|bits| bits >> 56 == 0)
+        {
+            entry.store(bits << 8 | tag, Ordering::Relaxed);
+        }
+        time
+    }
+
     /// The number that `number` gives for `count`.
+    #[inline]
     pub(crate) fn number(&self, count: u64, number: impl FnOnce() -> f64) -> f64 {
         let Some(entry) = self.entry(count) else {
             return number();
@@ -53,9 +86,23 @@ impl Memo {
         }
     }
 
+    #[inline]
     fn entry(&self, count: u64) -> Option<&AtomicU64> {
-        self.0.get(usize::try_from(count).ok()?)
+        let count = usize::try_from(count).ok()?;
+        let page = self.0.get(count / PAGE)?;
+        page.get_or_init(blank).get(count % PAGE)
     }
+}
+
+#[cold]
+fn blank() -> Page {
+    (0..PAGE).map(|_| AtomicU64::new(0)).collect()
+}
+
+/// A surplus as it is kept, if it can be.
+#[inline]
+fn tag(surplus: u64) -> Option<u64> {
+    (surplus < 0xff).then_some(surplus + 1)
 }
 
 /// A copy works everything out anew.
@@ -77,6 +124,21 @@ mod tests {
         assert_eq!(memo.time(7, || unreachable!("it is kept")), time);
         let third = || 1.0 / 3.0;
         assert_eq!(Memo::new().number(7, third).to_bits(), third().to_bits());
+    }
+
+    #[test]
+    fn a_time_goes_with_its_surplus() {
+        let memo = Memo::new();
+        let time = |bits| Fine::from_bits(bits);
+        assert_eq!(memo.time_with(9, 0, || time(5)), time(5));
+        assert_eq!(memo.time_with(9, 0, || unreachable!("it is kept")), time(5));
+        assert_eq!(memo.time_with(9, 7, || time(6)), time(6));
+        assert_eq!(memo.time_with(9, 7, || unreachable!("it is kept")), time(6));
+        assert_eq!(memo.time_with(9, 0, || time(5)), time(5));
+        // What does not fit is worked out each time.
+        for (surplus, bits) in [(255, 1), (1, 1 << 56), (255, 2), (1, 1 << 57)] {
+            assert_eq!(memo.time_with(10, surplus, || time(bits)), time(bits));
+        }
     }
 
     #[test]

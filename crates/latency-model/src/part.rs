@@ -112,6 +112,7 @@ pub(crate) trait Sink {
 pub(crate) struct Sum(pub(crate) Fine);
 
 impl Sink for Sum {
+    #[inline]
     fn add(&mut self, _part: Part, time: Fine, _ideal: Ideal, count: u32) {
         self.0 += time * u128::from(count);
     }
@@ -166,6 +167,7 @@ impl Breakdown {
 /// Nanoseconds as [`Fine`]. The physics yields finite times that are not negative, since parameters
 /// and rates are checked when they are read; an absurdly long one is held to 146 years, half the
 /// range.
+#[inline]
 pub(crate) fn fine(nanos: f64) -> Fine {
     Fine::from_nanos_f64(nanos.min(4.6e18)).expect("times from checked parameters are not negative")
 }

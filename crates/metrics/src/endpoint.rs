@@ -45,27 +45,28 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// What `count` endpoints did for `records`.
-    pub(crate) fn of_each(count: usize, records: &[RequestRecord]) -> Vec<Self> {
-        let mut services = vec![Self::default(); count];
-        let at = |endpoint: Option<u32>| endpoint.map_or(usize::MAX, |number| number as usize);
-        for record in records {
-            if record.outcome.is_complete()
-                && let Some(answers) = services.get_mut(at(record.endpoint))
-            {
-                answers.served += 1;
-                answers.output_tokens += u64::from(record.output_tokens);
-            }
-            let computes = record.prefill_endpoint.or(record.endpoint);
-            if record.queue.is_some()
-                && let Some(computes) = services.get_mut(at(computes))
-            {
-                computes.prefills += u64::from(record.prefill_endpoint.is_some());
-                computes.prompt_tokens += u64::from(record.prompt_tokens);
-                computes.cached_tokens += u64::from(record.cached_tokens);
-            }
+    /// Adds what endpoints did for a request to what each did.
+    pub(crate) fn add(services: &mut Vec<Self>, record: &RequestRecord) {
+        if let Some(endpoint) = record.endpoint.filter(|_| record.outcome.is_complete()) {
+            let answers = Self::at(services, endpoint);
+            answers.served += 1;
+            answers.output_tokens += u64::from(record.output_tokens);
         }
-        services
+        let computes = record.prefill_endpoint.or(record.endpoint);
+        if let Some(endpoint) = computes.filter(|_| record.queue.is_some()) {
+            let computes = Self::at(services, endpoint);
+            computes.prefills += u64::from(record.prefill_endpoint.is_some());
+            computes.prompt_tokens += u64::from(record.prompt_tokens);
+            computes.cached_tokens += u64::from(record.cached_tokens);
+        }
+    }
+
+    fn at(services: &mut Vec<Self>, endpoint: u32) -> &mut Self {
+        let index = endpoint as usize;
+        if services.len() <= index {
+            services.resize_with(index + 1, Self::default);
+        }
+        &mut services[index]
     }
 
     pub(crate) fn prefix_hit_rate(&self) -> Option<f64> {

@@ -4,6 +4,7 @@ use foretoken_des_kernel::stats::Quantiles;
 use foretoken_workload::{FlowId, Request, SloClass, StageId};
 
 use crate::record::RequestRecord;
+use crate::summary::Samples;
 
 /// What the requests of a [`Group`] have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,17 +34,14 @@ impl From<&RequestRecord> for GroupKey {
     }
 }
 
-/// What is kept of a group besides the records of its requests.
+/// What is kept of a group.
 ///
 /// Groups are as small as any part of a report is cut: a stage, a class or a tenant is some of them
 /// together, so that a token is counted once.
 #[derive(Debug, Clone)]
 pub(crate) struct Group {
     pub(crate) key: GroupKey,
-    pub(crate) arrived: u64,
-    /// Prompt tokens, and output tokens that were to be generated.
-    pub(crate) demanded_tokens: u64,
-    gaps: Quantiles,
+    samples: Samples,
     /// A gap and how often it came in a row: the sequences of a step share theirs, so that most
     /// tokens cost an increment.
     run: (u64, u64),
@@ -52,21 +50,23 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    pub(crate) const fn new(key: GroupKey) -> Self {
+    /// Without requests; with more than `exact` distinct values percentiles are approximate.
+    pub(crate) fn new(key: GroupKey, exact: usize) -> Self {
         Self {
             key,
-            arrived: 0,
-            demanded_tokens: 0,
-            gaps: Quantiles::new(),
+            samples: Samples::new(exact),
             run: (0, 0),
             zeros: 0,
         }
     }
 
     pub(crate) fn arrive(&mut self, request: &Request) {
-        self.arrived += 1;
-        self.demanded_tokens +=
-            u64::from(request.prompt.tokens()) + u64::from(request.output_tokens());
+        self.samples.arrive(request);
+    }
+
+    /// Nothing more happens to one of its requests.
+    pub(crate) fn add(&mut self, record: &RequestRecord) {
+        self.samples.add(record);
     }
 
     /// A gap that came so many times.
@@ -86,16 +86,22 @@ impl Group {
 
     fn end_run(&mut self) {
         let (nanos, times) = core::mem::take(&mut self.run);
-        self.gaps.record_n(nanos, times);
+        self.samples.gaps.record_n(nanos, times);
     }
 
     pub(crate) fn finish(&mut self) {
         self.end_run();
-        self.gaps.record_n(0, core::mem::take(&mut self.zeros));
+        self.samples
+            .gaps
+            .record_n(0, core::mem::take(&mut self.zeros));
     }
 
     /// The gaps of all its requests, in nanoseconds.
     pub(crate) const fn gaps(&self) -> &Quantiles {
-        &self.gaps
+        &self.samples.gaps
+    }
+
+    pub(crate) const fn samples(&self) -> &Samples {
+        &self.samples
     }
 }

@@ -3,7 +3,8 @@
 //! A simulation tells a [`MetricSink`] what happens: arrivals, stations in the life of requests,
 //! steps, levels. [`Recorder`] is the sink that takes down everything a [`Report`] needs, and
 //! returns it by value as a [`Recording`]: one [`RequestRecord`] per request, the distribution of
-//! the times between tokens, and gauges over time. [`Slo`] and [`Slos`] count how many requests were
+//! the times between tokens, and gauges over time. Where records are too many to be kept they go to a
+//! [`RecordSink`] as requests end. [`Slo`] and [`Slos`] count how many requests were
 //! served well, [`jain`] says how evenly.
 //!
 //! This crate knows what happened and its statistics, not why: it depends on no engine.
@@ -61,6 +62,7 @@ mod load;
 mod outcome;
 pub mod record;
 pub mod recorder;
+pub mod recording;
 pub mod report;
 mod round;
 mod series;
@@ -79,7 +81,8 @@ pub use gauges::GaugeReport;
 pub use load::{LoadReport, TimeSeries};
 pub use outcome::{Counts, Outcome};
 pub use record::{Gaps, KvTransfer, RequestRecord};
-pub use recorder::{Recorder, Recording};
+pub use recorder::Recorder;
+pub use recording::{Kept, RecordSink, Recording};
 pub use report::{ClassReport, Report, SCHEMA_VERSION, StageReport, TenantReport};
 pub use sink::{LevelRecord, MetricSink, StepRecord};
 pub use slo::{Attainment, Goodput, Slo, Slos};

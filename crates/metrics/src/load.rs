@@ -4,8 +4,7 @@ use foretoken_des_kernel::SimTime;
 use serde::{Deserialize, Serialize};
 
 use crate::endpoint::{EndpointReport, Service};
-use crate::gauges::{BUSY, GaugeReport, Gauges, KV_TOTAL, KV_USED, Levels, RUNNING, WAITING};
-use crate::record::RequestRecord;
+use crate::gauges::{BUSY, GaugeReport, Gauges, Held, KV_TOTAL, KV_USED, Levels, RUNNING, WAITING};
 use crate::round::{rough, share, share_of_some, significant};
 use crate::series::Series;
 use crate::sink::{LevelRecord, StepRecord};
@@ -68,10 +67,10 @@ struct Engine {
 }
 
 impl Load {
-    pub(crate) const fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             engines: Vec::new(),
-            all: Gauges::new(),
+            all: Gauges::default(),
             series: Series::new(),
             step_tokens: 0,
             step_sequences: 0,
@@ -83,15 +82,12 @@ impl Load {
         engine.steps += 1;
         engine.gauges.work(step.start, step.end);
         self.all.work(step.start, step.end);
-        let mut busy = Levels::default();
-        busy[BUSY] = 1;
-        self.series.add(step.start, step.end, busy);
+        self.series.add(BUSY, step.start, step.end, 1);
         self.step_tokens += u64::from(step.tokens);
         self.step_sequences += u64::from(step.sequences);
     }
 
     pub(crate) fn on_level(&mut self, at: SimTime, level: &LevelRecord) {
-        self.settle_all(at);
         let LevelRecord {
             instance,
             running,
@@ -99,26 +95,32 @@ impl Load {
             kv_blocks_used,
             kv_blocks_total,
         } = *level;
-        let new = [running, waiting, kv_blocks_used, kv_blocks_total, 0].map(u64::from);
-        let gauges = &mut self.engine(instance).gauges;
-        gauges.settle(at);
-        let old = core::mem::replace(&mut gauges.levels, new);
-        for ((sum, new), old) in self.all.levels.iter_mut().zip(new).zip(old) {
-            *sum = *sum - old + new;
+        let new: Levels = [running, waiting, kv_blocks_used, kv_blocks_total].map(u64::from);
+        self.engine(instance);
+        let gauges = &mut self.engines[instance as usize].gauges;
+        for (column, new) in new.into_iter().enumerate() {
+            let old = gauges.level(column);
+            if old == new {
+                continue;
+            }
+            gauges.set(column, at, new);
+            let sum = self.all.level(column) - old + new;
+            if let Some(Held { level, since }) = self.all.set(column, at, sum) {
+                self.series.add(column, since, at, level);
+            }
         }
     }
 
     /// Accounts for the time up to `now`.
     pub(crate) fn settle(&mut self, now: SimTime) {
-        self.settle_all(now);
-        for engine in &mut self.engines {
-            engine.gauges.settle(now);
+        for column in 0..Levels::default().len() {
+            if let Some(Held { level, since }) = self.all.settle(column, now) {
+                self.series.add(column, since, now, level);
+            }
         }
-    }
-
-    fn settle_all(&mut self, now: SimTime) {
-        self.series.add(self.all.changed, now, self.all.levels);
-        self.all.settle(now);
+        for engine in &mut self.engines {
+            engine.gauges.settle_all(now);
+        }
     }
 
     /// What happened between the start and `end`, up to which the load is settled.
@@ -141,11 +143,12 @@ impl Load {
     }
 
     /// The engines one by one, with what they did for requests; none if there is only one.
-    pub(crate) fn endpoints(&self, records: &[RequestRecord], end: SimTime) -> Vec<EndpointReport> {
+    pub(crate) fn endpoints(&self, services: &[Service], end: SimTime) -> Vec<EndpointReport> {
         if self.engines.len() < 2 {
             return Vec::new();
         }
-        let report = |(endpoint, (engine, service)): (u32, (&Engine, Service))| EndpointReport {
+        let idle = Service::default();
+        let report = |(endpoint, (engine, service)): (u32, (&Engine, &Service))| EndpointReport {
             endpoint,
             running: engine.gauges.running(end),
             waiting: engine.gauges.waiting(end),
@@ -157,7 +160,7 @@ impl Load {
             output_tokens: service.output_tokens,
             prefix_hit_rate: service.prefix_hit_rate(),
         };
-        let services = Service::of_each(self.engines.len(), records);
+        let services = services.iter().chain(core::iter::repeat(&idle));
         (0..)
             .zip(self.engines.iter().zip(services))
             .map(report)
@@ -187,12 +190,18 @@ impl Load {
         series
     }
 
+    #[inline]
     fn engine(&mut self, instance: u32) -> &mut Engine {
         let index = instance as usize;
         if self.engines.len() <= index {
-            self.engines.resize_with(index + 1, Engine::default);
+            self.hear_of(index);
         }
         &mut self.engines[index]
+    }
+
+    #[cold]
+    fn hear_of(&mut self, index: usize) {
+        self.engines.resize_with(index + 1, Engine::default);
     }
 }
 

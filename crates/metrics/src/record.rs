@@ -130,20 +130,15 @@ impl RequestRecord {
         self.output_tokens += count;
     }
 
-    /// Takes down tokens that come one by one: the first `gap` after the token before (or after the
-    /// arrival), the others as `later` says.
-    pub(crate) fn add_run(&mut self, gap: SimDuration, later: &LaterGaps) {
-        self.add_tokens(gap, 1);
-        if later.list.is_empty() {
-            return;
-        }
+    /// Takes down tokens after the first that come one by one.
+    pub(crate) fn add_later(&mut self, later: &LaterGaps<'_>) {
         self.gaps.total += later.total;
         self.gaps.longest = self.gaps.longest.max(later.longest);
         if let Some(list) = &mut self.gaps.list {
-            list.extend_from_slice(&later.list);
+            list.extend_from_slice(later.list);
         }
         self.timeline.extend(&later.extension);
-        self.output_tokens += later.count();
+        self.output_tokens += later.count;
     }
 
     /// Time per output token (TPOT): the time from the first to the last token, divided by the
@@ -266,33 +261,28 @@ pub struct KvTransfer {
     pub took: SimDuration,
 }
 
-/// The gaps of a run of tokens but for the first: the same for all requests of the run.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct LaterGaps {
-    pub(crate) list: Vec<SimDuration>,
-    total: SimDuration,
-    longest: SimDuration,
-    extension: Extension,
+/// Consecutive gaps, summed up: what they do to the record of any request that has them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LaterGaps<'a> {
+    pub(crate) count: u32,
+    pub(crate) total: SimDuration,
+    pub(crate) longest: SimDuration,
+    pub(crate) extension: Extension,
+    /// All of them, if gaps are kept.
+    pub(crate) list: &'a [SimDuration],
 }
 
-impl LaterGaps {
-    /// Takes the gaps between `times`, in place of what was there.
-    pub(crate) fn take(&mut self, times: &[SimTime]) {
-        self.list.clear();
-        self.total = SimDuration::ZERO;
-        self.longest = SimDuration::ZERO;
-        self.extension = Extension::default();
-        for pair in times.windows(2) {
-            let gap = pair[1] - pair[0];
-            self.list.push(gap);
-            self.total += gap;
-            self.longest = self.longest.max(gap);
-            self.extension.push(gap);
+impl<'a> LaterGaps<'a> {
+    pub(crate) fn of(list: &'a [SimDuration]) -> Self {
+        let mut extension = Extension::default();
+        list.iter().for_each(|&gap| extension.push(gap));
+        Self {
+            count: u32::try_from(list.len()).expect("a request has fewer than 2^32 tokens"),
+            total: list.iter().copied().sum(),
+            longest: list.iter().copied().max().unwrap_or_default(),
+            extension,
+            list,
         }
-    }
-
-    fn count(&self) -> u32 {
-        u32::try_from(self.list.len()).expect("a request has fewer than 2^32 tokens")
     }
 }
 

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use foretoken_workload::SloClass;
+use foretoken_des_kernel::stats::Quantiles;
+use foretoken_workload::{FlowId, SloClass};
 use serde::{Deserialize, Serialize};
 
 use crate::digest::RunDigest;
 use crate::endpoint::EndpointReport;
 use crate::fairness::{Fairness, served_share};
-use crate::group::GroupKey;
+use crate::group::{Group, GroupKey};
 use crate::load::LoadReport;
-use crate::recorder::Recording;
+use crate::recording::Recording;
 use crate::round::significant;
 use crate::slo::Attainment;
 use crate::summary::{Samples, Summary};
@@ -39,6 +40,10 @@ pub struct Report {
     pub digest: RunDigest,
     /// Length of the run in simulated time, from 0 to its end.
     pub duration_s: f64,
+    /// No percentile is off by more than this share of its value; `None` if all are exact, as they are
+    /// unless there were very many different values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub percentile_error: Option<f64>,
     /// All requests.
     pub overall: Summary,
     /// The requests of each stage, by stage.
@@ -52,8 +57,8 @@ pub struct Report {
     /// How evenly tenants were served; `None` for fewer than two, and if nothing was served at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fairness: Option<Fairness>,
-    /// How many requests met their objectives, by class; empty unless objectives were given:
-    /// [`Slos::attainment`](crate::Slos::attainment) tells.
+    /// How many requests met their objectives, by class; empty unless objectives were given, to the
+    /// [recorder](crate::Recorder::judging) or [afterwards](crate::Slos::attainment).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slo: Vec<Attainment>,
     /// The engines together.
@@ -98,96 +103,94 @@ pub struct TenantReport {
 }
 
 impl Report {
-    /// The report of a recorded run; without objectives, which are set afterwards:
-    /// `report.slo = slos.attainment(&recording)`.
+    /// The report of a recorded run. Objectives that the recorder did not judge by may be set
+    /// afterwards: `report.slo = slos.attainment(&recording)`.
     ///
     /// # Panics
     /// If the *conservation of requests* is broken.
-    pub fn new(recording: &Recording, seed: u64, replication: u64) -> Self {
+    pub fn new<R>(recording: &Recording<R>, seed: u64, replication: u64) -> Self {
         let (end, load) = (recording.end(), recording.load());
-        let parts = Parts::of(recording);
-        let tenants = parts.unless_default(|key| key.flow);
-        let served: Vec<_> = tenants
-            .values()
-            .map(|samples| (samples.served_tokens(), samples.demanded_tokens()))
-            .collect();
+        let parts = Parts(recording.groups());
+        let mut overall = Samples::of(parts.0);
+        let tenants = parts.unless_default(|key| key.flow, TenantReport::of);
+        let served: Vec<_> = tenants.iter().map(|(tokens, _)| *tokens).collect();
         Self {
             schema: SCHEMA_VERSION,
             seed,
             replication,
             digest: recording.fingerprint().into(),
             duration_s: significant(end.as_secs_f64()),
-            overall: parts.by(|_| ()).remove(&()).unwrap_or_default().summary(),
-            stages: parts
-                .by(|key| key.stage)
-                .into_iter()
-                .map(|(stage, samples)| StageReport {
+            percentile_error: (!overall.is_exact()).then(|| significant(Quantiles::ROUNDING_ERROR)),
+            overall: overall.summary(),
+            stages: parts.by(
+                |key| key.stage,
+                |stage, samples| StageReport {
                     stage: stage.get(),
                     summary: samples.summary(),
-                })
-                .collect(),
-            classes: parts
-                .unless_default(|key| key.class)
-                .into_iter()
-                .map(|(class, samples)| ClassReport {
+                },
+            ),
+            classes: parts.unless_default(
+                |key| key.class,
+                |class, samples| ClassReport {
                     class,
                     summary: samples.summary(),
-                })
-                .collect(),
+                },
+            ),
             fairness: Fairness::of(&served),
-            tenants: tenants
-                .into_iter()
-                .map(|(flow, samples)| TenantReport {
-                    tenant: flow.get(),
-                    demanded_tokens: samples.demanded_tokens(),
-                    served_share: significant(served_share(
-                        samples.served_tokens(),
-                        samples.demanded_tokens(),
-                    )),
-                    summary: samples.summary(),
-                })
-                .collect(),
-            slo: Vec::new(),
+            tenants: tenants.into_iter().map(|(_, report)| report).collect(),
+            slo: recording.attainment(),
             load: load.report(end),
-            endpoints: load.endpoints(recording.records(), end),
+            endpoints: load.endpoints(recording.services(), end),
         }
     }
 }
 
-/// The requests of a run in the smallest parts that a report knows; all others are made of them.
-struct Parts(Vec<(GroupKey, Samples)>);
-
-impl Parts {
-    fn of(recording: &Recording) -> Self {
-        let mut parts: Vec<_> = recording
-            .groups()
-            .iter()
-            .map(|group| (group.key, Samples::of(group)))
-            .collect();
-        for record in recording.records() {
-            let part = parts
-                .binary_search_by_key(&record.into(), |part| part.0)
-                .expect("a request arrived in its group");
-            parts[part].1.add(record);
-        }
-        Self(parts)
+impl TenantReport {
+    /// With the tokens that were served, and demanded.
+    fn of(flow: FlowId, samples: Samples) -> ((u64, u64), Self) {
+        let (served, demanded) = (samples.served_tokens(), samples.demanded_tokens());
+        let report = Self {
+            tenant: flow.get(),
+            demanded_tokens: demanded,
+            served_share: significant(served_share(served, demanded)),
+            summary: samples.summary(),
+        };
+        ((served, demanded), report)
     }
+}
 
-    /// Joined by some of what they have in common.
-    fn by<K: Ord>(&self, key: impl Fn(&GroupKey) -> K) -> BTreeMap<K, Samples> {
-        let mut joined = BTreeMap::<K, Samples>::new();
-        for (group, samples) in &self.0 {
-            joined.entry(key(group)).or_default().merge(samples);
+/// The requests of a run in the smallest parts that a report knows; all others are made of them, one
+/// after the other, since each is as large as its values are many.
+struct Parts<'a>(&'a [Group]);
+
+impl Parts<'_> {
+    /// What comes of those that have something in common, in its order.
+    fn by<K: Ord, T>(
+        &self,
+        key: impl Fn(&GroupKey) -> K,
+        report: impl Fn(K, Samples) -> T,
+    ) -> Vec<T> {
+        let mut joined = BTreeMap::<K, Vec<&Group>>::new();
+        for group in self.0 {
+            joined.entry(key(&group.key)).or_default().push(group);
         }
+        let joined = joined.into_iter();
         joined
+            .map(|(key, groups)| report(key, Samples::of(groups)))
+            .collect()
     }
 
     /// The same; nothing if all is of the default kind, for then that is the whole.
-    fn unless_default<K: Ord + Default>(
+    fn unless_default<K: Ord + Default, T>(
         &self,
         key: impl Fn(&GroupKey) -> K,
-    ) -> BTreeMap<K, Samples> {
-        let plain = self.0.iter().all(|(group, _)| key(group) == K::default());
-        if plain { BTreeMap::new() } else { self.by(key) }
+        report: impl Fn(K, Samples) -> T,
+    ) -> Vec<T> {
+        let plain = self.0.iter().all(|group| key(&group.key) == K::default());
+        if plain {
+            Vec::new()
+        } else {
+            self.by(key, report)
+        }
     }
 }

@@ -16,37 +16,60 @@ const FIRST_WIDTH: u64 = 1_000_000;
 pub(crate) struct Series<const N: usize> {
     width: u64,
     integrals: Vec<[u128; N]>,
+    /// The interval that each quantity was added to last: most often the next one, too.
+    current: [Interval; N],
+}
+
+/// An interval and its bounds; at first one that contains nothing.
+#[derive(Debug, Clone, Copy, Default)]
+struct Interval {
+    index: usize,
+    start: u64,
+    end: u64,
 }
 
 impl<const N: usize> Series<N> {
-    pub(crate) const fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             width: FIRST_WIDTH,
             integrals: Vec::new(),
+            current: [Interval::default(); N],
         }
     }
 
-    /// The quantities stood at `values` between two instants; called in any order, what it adds
-    /// adds up.
-    pub(crate) fn add(&mut self, from: SimTime, to: SimTime, values: [u64; N]) {
-        let (mut from, to) = (from.as_nanos(), to.as_nanos());
+    /// A quantity stood at `value` between two instants; called in any order, what it adds adds up.
+    #[inline]
+    pub(crate) fn add(&mut self, quantity: usize, from: SimTime, to: SimTime, value: u64) {
+        let (from, to) = (from.as_nanos(), to.as_nanos());
         if from >= to {
             return;
         }
+        let Interval { index, start, end } = self.current[quantity];
+        if start <= from && to <= end {
+            self.integrals[index][quantity] += u128::from(value) * u128::from(to - from);
+        } else {
+            self.share_out(quantity, from, to, value);
+        }
+    }
+
+    /// Adds to each interval between two instants, making as many as it takes.
+    #[cold]
+    fn share_out(&mut self, quantity: usize, mut from: u64, to: u64, value: u64) {
         while (to - 1) / self.width >= MAX_INTERVALS as u64 {
             self.join_pairs();
         }
+        let mut interval = from / self.width;
         while from < to {
-            let interval = from / self.width;
-            let until = to.min((interval + 1) * self.width);
+            let (start, end) = (interval * self.width, (interval + 1) * self.width);
             let index = usize::try_from(interval).expect("an interval is below MAX_INTERVALS");
             if self.integrals.len() <= index {
                 self.integrals.resize(index + 1, [0; N]);
             }
-            for (integral, value) in self.integrals[index].iter_mut().zip(values) {
-                *integral += u128::from(value) * u128::from(until - from);
-            }
+            let until = to.min(end);
+            self.integrals[index][quantity] += u128::from(value) * u128::from(until - from);
+            self.current[quantity] = Interval { index, start, end };
             from = until;
+            interval += 1;
         }
     }
 
@@ -73,6 +96,7 @@ impl<const N: usize> Series<N> {
 
     fn join_pairs(&mut self) {
         self.width *= 2;
+        self.current = [Interval::default(); N];
         for index in 0..self.integrals.len().div_ceil(2) {
             let mut sum = self.integrals[2 * index];
             if let Some(second) = self.integrals.get(2 * index + 1) {
@@ -111,9 +135,10 @@ mod tests {
     fn a_span_is_shared_out_among_its_intervals() {
         let mut series = Series::new();
         series.add(
+            0,
             SimTime::from_nanos(500_000),
             SimTime::from_nanos(2_250_000),
-            [4],
+            4,
         );
         let got: Vec<_> = series.intervals(SimTime::from_nanos(3_500_000)).collect();
         let million = 1_000_000;
@@ -132,7 +157,8 @@ mod tests {
     fn joining_intervals_keeps_the_totals() {
         let mut series = Series::new();
         for step in 0..12_345 {
-            series.add(ms(step), ms(step + 1), [step, 1]);
+            series.add(0, ms(step), ms(step + 1), step);
+            series.add(1, ms(step), ms(step + 1), 1);
         }
         assert!(series.integrals.len() <= MAX_INTERVALS);
         assert!(series.integrals.len() >= MAX_INTERVALS / 2);
@@ -147,9 +173,27 @@ mod tests {
     }
 
     #[test]
+    fn the_order_of_what_is_added_does_not_matter() {
+        let spans = [
+            (0, 7, 2),
+            (3, 4, 9),
+            (350, 380, 1),
+            (5, 9, 3),
+            (8, 500, 1),
+            (2, 4, 6),
+        ];
+        let fill = |spans: &mut dyn Iterator<Item = &(u64, u64, u64)>| {
+            let mut series = Series::<1>::new();
+            spans.for_each(|&(from, to, value)| series.add(0, ms(from), ms(to), value));
+            series.intervals(ms(500)).collect::<Vec<_>>()
+        };
+        assert_eq!(fill(&mut spans.iter()), fill(&mut spans.iter().rev()));
+    }
+
+    #[test]
     fn an_empty_span_adds_nothing() {
         let mut series = Series::new();
-        series.add(ms(3), ms(3), [1]);
+        series.add(0, ms(3), ms(3), 1);
         assert_eq!(totals(&series), [0]);
         assert_eq!(series.intervals(SimTime::ZERO).count(), 0);
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::MetricsError;
 use crate::record::RequestRecord;
-use crate::recorder::Recording;
+use crate::recording::Recording;
 use crate::round::{per_second, share_of_some};
 use crate::window::Window;
 
@@ -109,17 +109,57 @@ impl Slo {
     }
 
     fn goodput_of<'a>(&self, records: impl IntoIterator<Item = &'a RequestRecord>) -> Goodput {
-        let (mut arrived, mut met, mut window) = (0, 0, Window::default());
+        let mut judged = Judged::default();
         for record in records {
-            arrived += 1;
-            met += u64::from(self.is_met_by(record));
-            window.add(record);
+            judged.add(self, record);
         }
+        judged.goodput()
+    }
+}
+
+/// Requests held to the objectives of their classes, one by one.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Judge(Vec<(SloClass, Slo, Judged)>);
+
+impl Judge {
+    pub(crate) fn add(&mut self, record: &RequestRecord) {
+        let mut classes = self.0.iter_mut();
+        if let Some((_, limits, judged)) = classes.find(|each| each.0 == record.class) {
+            judged.add(limits, record);
+        }
+    }
+
+    pub(crate) fn attainment(&self) -> Vec<Attainment> {
+        let attainment = |&(class, limits, judged): &(_, _, Judged)| Attainment {
+            class,
+            limits,
+            goodput: judged.goodput(),
+        };
+        self.0.iter().map(attainment).collect()
+    }
+}
+
+/// Requests held to the same objectives.
+#[derive(Debug, Clone, Copy, Default)]
+struct Judged {
+    arrived: u64,
+    met: u64,
+    window: Window,
+}
+
+impl Judged {
+    fn add(&mut self, limits: &Slo, record: &RequestRecord) {
+        self.arrived += 1;
+        self.met += u64::from(limits.is_met_by(record));
+        self.window.add(record);
+    }
+
+    fn goodput(&self) -> Goodput {
         Goodput {
-            arrived,
-            met,
-            share: share_of_some(met, arrived),
-            requests_per_s: per_second(met, window.span()),
+            arrived: self.arrived,
+            met: self.met,
+            share: share_of_some(self.met, self.arrived),
+            requests_per_s: per_second(self.met, self.window.span()),
         }
     }
 }
@@ -162,20 +202,20 @@ impl Slos {
     /// How many requests of a run met the objectives of their class, for each class that has any, the
     /// most important first.
     pub fn attainment(&self, recording: &Recording) -> Vec<Attainment> {
-        let of_class = |class| {
-            recording
-                .records()
-                .iter()
-                .filter(move |record| record.class == class)
-        };
-        self.0
-            .iter()
-            .map(|(&class, &limits)| Attainment {
-                class,
-                limits,
-                goodput: limits.goodput_of(of_class(class)),
-            })
-            .collect()
+        let mut judge = self.judge();
+        for record in recording.records() {
+            judge.add(record);
+        }
+        judge.attainment()
+    }
+
+    pub(crate) fn judge(&self) -> Judge {
+        let classes = self.0.iter();
+        Judge(
+            classes
+                .map(|(&class, &limits)| (class, limits, Judged::default()))
+                .collect(),
+        )
     }
 }
 

@@ -2,7 +2,7 @@
 
 use foretoken_des_kernel::SimDuration;
 use foretoken_des_kernel::stats::Quantiles;
-use foretoken_workload::RequestId;
+use foretoken_workload::{Request, RequestId};
 use serde::{Deserialize, Serialize};
 
 use crate::group::Group;
@@ -129,7 +129,7 @@ pub(crate) struct Samples {
     transfer_bytes: Quantiles,
     queue: Quantiles,
     ttft: Quantiles,
-    gaps: Quantiles,
+    pub(crate) gaps: Quantiles,
     tpot: Quantiles,
     e2e: Quantiles,
     window: Window,
@@ -144,17 +144,54 @@ pub(crate) struct Samples {
 }
 
 impl Samples {
-    /// What is known of a group besides its records.
-    pub(crate) fn of(group: &Group) -> Self {
+    /// Of no requests; with more than `exact` distinct values percentiles are approximate.
+    pub(crate) fn new(exact: usize) -> Self {
+        let limited = || Quantiles::limited(exact);
         Self {
-            counts: Counts {
-                arrived: group.arrived,
-                ..Counts::default()
-            },
-            gaps: group.gaps().clone(),
-            demanded_tokens: group.demanded_tokens,
+            gateway: limited(),
+            transfer: limited(),
+            transfer_bytes: limited(),
+            queue: limited(),
+            ttft: limited(),
+            gaps: limited(),
+            tpot: limited(),
+            e2e: limited(),
             ..Self::default()
         }
+    }
+
+    /// All of several groups.
+    pub(crate) fn of<'a>(groups: impl IntoIterator<Item = &'a Group>) -> Self {
+        let mut groups = groups.into_iter().map(Group::samples);
+        let mut all = groups.next().cloned().unwrap_or_default();
+        groups.for_each(|samples| all.merge(samples));
+        all
+    }
+
+    pub(crate) fn arrive(&mut self, request: &Request) {
+        self.counts.arrived += 1;
+        self.demanded_tokens +=
+            u64::from(request.prompt.tokens()) + u64::from(request.output_tokens());
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn arrived(&self) -> u64 {
+        self.counts.arrived
+    }
+
+    /// Whether all percentiles are exact.
+    pub(crate) fn is_exact(&mut self) -> bool {
+        let values = [
+            &mut self.gateway,
+            &mut self.transfer,
+            &mut self.transfer_bytes,
+            &mut self.queue,
+            &mut self.ttft,
+            &mut self.gaps,
+            &mut self.tpot,
+            &mut self.e2e,
+        ];
+        values.into_iter().all(Quantiles::is_exact)
     }
 
     pub(crate) fn add(&mut self, record: &RequestRecord) {
@@ -188,7 +225,7 @@ impl Samples {
         }
     }
 
-    pub(crate) fn merge(&mut self, other: &Self) {
+    fn merge(&mut self, other: &Self) {
         self.counts.merge(&other.counts);
         self.window.merge(&other.window);
         let values = [

@@ -77,6 +77,9 @@ fn remarks(report: &Report) -> Vec<String> {
             fairness.served_share
         ));
     }
+    if let Some(error) = report.percentile_error {
+        lines.push(format!("percentiles: within {:.2} %", 100.0 * error));
+    }
     let rejected = &report.overall.counts.rejected;
     lines.extend(
         rejected

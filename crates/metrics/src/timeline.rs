@@ -54,6 +54,16 @@ impl Timeline {
         self.0 = add(multiply(self.0, by.shift), by.value.0);
     }
 
+    /// The sequence of the last `count` gaps, if without them it was `earlier`.
+    pub(crate) fn since(self, earlier: Self, count: u64) -> Extension {
+        let shift = power(count);
+        let before = multiply(earlier.0, shift);
+        Extension {
+            value: Self(add(self.0, PRIME - before)),
+            shift,
+        }
+    }
+
     pub(crate) const fn value(self) -> u64 {
         self.0
     }
@@ -62,6 +72,19 @@ impl Timeline {
 /// Never 0, so that a gap of nothing counts.
 fn coefficient(gap: SimDuration) -> u64 {
     gap.as_nanos() % (PRIME - 1) + 1
+}
+
+/// `BASE` to the power of `exponent`.
+fn power(mut exponent: u64) -> u64 {
+    let (mut power, mut square) = (1, BASE);
+    while exponent > 0 {
+        if exponent & 1 == 1 {
+            power = multiply(power, square);
+        }
+        square = multiply(square, square);
+        exponent >>= 1;
+    }
+    power
 }
 
 fn multiply(a: u64, b: u64) -> u64 {
@@ -106,6 +129,16 @@ mod tests {
             let mut parts = timeline(&gaps[..cut]);
             parts.extend(&extension(&gaps[cut..]));
             assert_eq!(parts, timeline(&gaps));
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_sequence_follows_from_two_values() {
+        let gaps = [7, 0, u64::MAX, 123_456_789, 1 << 61, 7];
+        for cut in 0..=gaps.len() {
+            let (before, after) = gaps.split_at(cut);
+            let since = timeline(&gaps).since(timeline(before), after.len() as u64);
+            assert_eq!(since, extension(after));
         }
     }
 

@@ -123,10 +123,13 @@ impl Prompt {
     /// # Errors
     /// [`PromptError`] if there is no token or if they are too many.
     pub fn new(segments: impl IntoIterator<Item = Segment>) -> Result<Self, PromptError> {
-        let segments: Arc<[Segment]> = segments
-            .into_iter()
-            .filter(|segment| segment.len > 0)
-            .collect();
+        let segments = segments.into_iter().filter(|segment| segment.len > 0);
+        Self::of_filled(&segments.collect::<Vec<_>>())
+    }
+
+    /// The concatenation of `segments`, none of which is empty.
+    pub(crate) fn of_filled(segments: &[Segment]) -> Result<Self, PromptError> {
+        let segments: Arc<[Segment]> = segments.into();
         let tokens = segments
             .iter()
             .try_fold(0_u32, |sum, segment| {

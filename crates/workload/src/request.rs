@@ -176,6 +176,18 @@ pub struct Request {
     /// The number of output tokens after which the model ends by itself (the last of them is the
     /// end-of-sequence token), if it does.
     stop_after: Option<u32>,
+    repeatable: Repeatable,
+}
+
+/// How much of a request others may repeat. What is known about a text is no part of it: marked and
+/// unmarked requests are equal.
+#[derive(Debug, Clone, Copy)]
+struct Repeatable(u32);
+
+impl PartialEq for Repeatable {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 impl Request {
@@ -202,7 +214,38 @@ impl Request {
             cache_salt: None,
             output_content: ContentId::output_of(id),
             stop_after: None,
+            repeatable: Repeatable(u32::MAX),
         }
+    }
+
+    /// Says that no other request begins with more than the first `tokens` tokens of this one, the
+    /// output counted behind the prompt, and that no engine is given this one twice.
+    ///
+    /// Engines then keep no account of single KV blocks behind these tokens. If it is true it changes
+    /// no result; if it is not, prefixes that are in the cache are not found.
+    ///
+    /// ```
+    /// use foretoken_des_kernel::SimTime;
+    /// use foretoken_workload::{ContentId, Prompt, Request, RequestId, Segment};
+    ///
+    /// let system = Segment::new(ContentId::new(0), 100);
+    /// let question = Segment::new(ContentId::new(1), 447);
+    /// let prompt = Prompt::new([system, question])?;
+    /// let request = Request::new(RequestId::new(0), SimTime::ZERO, prompt, 248);
+    /// // Others have the system prompt too; the question is asked only once.
+    /// assert_eq!(request.repeatable_up_to(100).repeatable_tokens(), 100);
+    /// # Ok::<(), foretoken_workload::PromptError>(())
+    /// ```
+    #[must_use]
+    pub fn repeatable_up_to(mut self, tokens: u32) -> Self {
+        self.repeatable = Repeatable(tokens);
+        self
+    }
+
+    /// Tokens from the first, of the prompt and then of the output, that others may have too: all,
+    /// unless it was [said](Self::repeatable_up_to) that they have not.
+    pub fn repeatable_tokens(&self) -> u32 {
+        self.repeatable.0
     }
 
     /// Lets the model end by itself with its `output_tokens`-th token, below the limit `max_tokens`.
@@ -344,6 +387,14 @@ mod tests {
             (view.id, view.prompt_tokens(), view.max_tokens),
             (request.id, 5, 100)
         );
+    }
+
+    #[test]
+    fn what_is_known_of_repetitions_is_no_part_of_a_request() {
+        let marked = request().repeatable_up_to(3);
+        assert_eq!(marked, request());
+        assert_eq!(marked.for_prefill().repeatable_tokens(), 3);
+        assert_eq!(request().repeatable_tokens(), u32::MAX);
     }
 
     #[test]

@@ -286,9 +286,15 @@ impl Workload for SharedPrefix {
     fn next(&mut self) -> Option<Request> {
         self.now = self.arrivals.next_after(self.now, &mut self.rng)?;
         let id = RequestId::new(self.made);
-        let prompt = self.prompts[id.index() % self.prompts.len()].clone();
+        let round = self.prompts.len();
+        let prompt = self.prompts[id.index() % round].clone();
         self.made = self.made.checked_add(1)?;
-        let mut request = Request::new(id, self.now, prompt, self.output_tokens);
+        // No output is part of a prompt; without a second round no question is asked again.
+        let asked_once = id.index() < round && (id.index() + round) as u64 >= self.total;
+        let own = prompt.segments().last().filter(|_| asked_once);
+        let repeatable = prompt.tokens() - own.map_or(0, |question| question.len);
+        let mut request =
+            Request::new(id, self.now, prompt, self.output_tokens).repeatable_up_to(repeatable);
         self.client.sign(&mut request);
         request.stage = self.arrivals.stage();
         Some(request)
@@ -345,6 +351,25 @@ mod tests {
         }
         assert_eq!(requests[149].arrival, SimTime::from_nanos(60_000_000_000));
         assert_eq!(requests[509].arrival, SimTime::from_nanos(120_000_000_000));
+    }
+
+    #[test]
+    fn questions_that_are_asked_once_are_said_to_be() {
+        let asked = |seconds| {
+            let stages = vec![Stage::new(1.0, seconds).expect("positive")];
+            drain(build(&SharedPrefixSpec { stages, ..spec() }, 1))
+        };
+        for request in asked(40.0) {
+            let system = request.prompt.segments()[0].len;
+            assert_eq!(request.repeatable_tokens(), system);
+        }
+        // The first forty come a second time.
+        for request in asked(140.0) {
+            let segments = request.prompt.segments();
+            let once = (40..100).contains(&request.id.get());
+            let question = if once { 0 } else { segments[1].len };
+            assert_eq!(request.repeatable_tokens(), segments[0].len + question);
+        }
     }
 
     #[test]

@@ -151,10 +151,13 @@ impl<I> fmt::Debug for Replay<I> {
 /// source. What a request generates is identified by its new number, also where a later prompt of
 /// the same source quotes it. Other content is left as it is: sources that are built under
 /// different source numbers share none (see [`ContentId::of_source`]), and those that name the same
-/// content mean the same text.
+/// content mean the same text. So one source may repeat what another
+/// [says](Request::repeatable_up_to) that nobody does, and no source is believed that, unless they
+/// are [distinct](Self::distinct).
 pub struct Merge {
     sources: Vec<Source>,
     made: u32,
+    distinct: bool,
 }
 
 /// One of the merged workloads.
@@ -178,6 +181,7 @@ impl Merge {
         let mut merge = Self {
             sources: Vec::new(),
             made: 0,
+            distinct: false,
         };
         for (mut workload, stages) in workloads {
             let head = workload.next();
@@ -190,6 +194,14 @@ impl Merge {
             first_stage = first_stage.saturating_add(stages);
         }
         merge
+    }
+
+    /// Says that no source repeats what another says to be never repeated, as is the case with
+    /// generators of different source numbers.
+    #[must_use]
+    pub fn distinct(mut self) -> Self {
+        self.distinct = true;
+        self
     }
 }
 
@@ -205,7 +217,12 @@ impl Workload for Merge {
         self.made = self.made.checked_add(1)?;
         let request = source.head.take()?;
         source.head = source.workload.next();
-        Some(source.renumber(request, id))
+        let request = source.renumber(request, id);
+        Some(if self.distinct {
+            request
+        } else {
+            request.repeatable_up_to(u32::MAX)
+        })
     }
 
     fn total(&self) -> Option<u64> {
@@ -305,6 +322,18 @@ mod tests {
                 id: RequestId::new(1)
             }
         );
+    }
+
+    #[test]
+    fn only_distinct_sources_are_believed_to_repeat_nothing() {
+        let marked = || {
+            let requests = [request(0, 0, &[Segment::new(ContentId::new(0), 9)])];
+            let requests = requests.into_iter().map(|it| it.repeatable_up_to(3));
+            Box::new(Replay::lazy(requests)) as Box<dyn Workload>
+        };
+        let repeatable = |merge| drain(merge)[0].repeatable_tokens();
+        assert_eq!(repeatable(Merge::new([marked()])), u32::MAX);
+        assert_eq!(repeatable(Merge::new([marked()]).distinct()), 3);
     }
 
     #[test]

@@ -83,7 +83,7 @@ impl WorkloadSpec {
                         .map_err(|error| error.within(&format!("mix[{index}]")))?;
                     built.push((workload, u32::try_from(part.stages()).unwrap_or(u32::MAX)));
                 }
-                Box::new(Merge::with_stages(built))
+                Box::new(Merge::with_stages(built).distinct())
             }
         })
     }
@@ -132,6 +132,7 @@ mod tests {
             .collect();
         let arrivals: BTreeSet<_> = requests.iter().map(|r| r.arrival).collect();
         assert_eq!((texts.len(), arrivals.len()), (60, 60));
+        assert!(requests.iter().all(|r| r.repeatable_tokens() == 0));
         let stages: BTreeSet<_> = requests.iter().map(|r| r.stage.get()).collect();
         assert_eq!(stages, [0, 1, 2].into());
     }

@@ -245,16 +245,24 @@ impl Synthetic {
         ))
     }
 
-    /// The prompt of request `id`: the shared part, then its own.
+    /// The prompt of request `id`: the shared part, then its own. No output is ever part of a prompt.
     fn prompt(&mut self, id: RequestId) -> Prompt {
         let shared = ContentId::of_source(self.source, 0);
         let own = ContentId::of_source(self.source, u64::from(id.get()) + 1);
         // Whatever the distribution answers: at least one token, and no more than can be counted.
         let tokens = self.prompt.sample(&mut self.prompt_rng).max(1);
-        let system = self.system_prompt_tokens.min(u32::MAX - 1);
+        let system = self.shared_tokens();
         let tokens = tokens.min(u32::MAX - system);
-        Prompt::new([Segment::new(shared, system), Segment::new(own, tokens)])
-            .expect("both parts together have between 1 and u32::MAX tokens")
+        let own = Segment::new(own, tokens);
+        let prompt = match system {
+            0 => Prompt::of_filled(&[own]),
+            _ => Prompt::of_filled(&[Segment::new(shared, system), own]),
+        };
+        prompt.expect("both parts together have between 1 and u32::MAX tokens")
+    }
+
+    fn shared_tokens(&self) -> u32 {
+        self.system_prompt_tokens.min(u32::MAX - 1)
     }
 }
 
@@ -276,7 +284,8 @@ impl Workload for Synthetic {
         self.made += 1;
         let prompt = self.prompt(id);
         let output = self.output.sample(&mut self.output_rng).max(1);
-        let mut request = Request::new(id, arrival, prompt, output);
+        let mut request =
+            Request::new(id, arrival, prompt, output).repeatable_up_to(self.shared_tokens());
         if let Some(max_tokens) = self.max_tokens {
             request = request.stopping(output, max_tokens);
         }
@@ -394,6 +403,7 @@ mod tests {
         for request in &requests[1..] {
             let segments = request.prompt.segments();
             assert_eq!(segments[0], first[0]);
+            assert_eq!(request.repeatable_tokens(), 64);
             assert_ne!(segments[1].content, first[1].content);
         }
     }

@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use foretoken::Scenario;
-use foretoken::metrics::{Recorder, Recording};
+use foretoken::metrics::{Recorder, RequestRecord};
 use foretoken::workload::{LengthSpec, Synthetic, WorkloadSpec};
 
 use crate::commands::Extras;
 use crate::commands::deployment::DeploymentFlags;
 use crate::commands::gateway::{GatewayFlags, relative_to};
-use crate::failure::{Failure, from_json, read, write};
-use crate::output::JsonOutput;
+use crate::failure::{Failure, from_json, read};
+use crate::output::{JsonOutput, Lines};
 
 /// Simulate a deployment under a workload
 ///
@@ -37,6 +37,9 @@ pub(crate) struct Arguments {
     /// End the run at this simulated time [default: when all is served]
     #[arg(long, value_name = "SECONDS")]
     horizon: Option<f64>,
+    /// Look at every sequence in every step, for comparison: same result, several times slower
+    #[arg(long)]
+    step_by_step: bool,
     /// Write a line of JSON for every request to this file
     #[arg(long, value_name = "FILE")]
     records: Option<PathBuf>,
@@ -82,27 +85,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     }
     let (catalog, physics) = (arguments.extras.catalog()?, arguments.extras.physics()?);
-    let mut recorder = Recorder::new();
+    let mut lines = arguments.records.as_deref().map(Lines::to);
+    let mut recorder = Recorder::streaming(|record: RequestRecord| {
+        if let Some(lines) = &mut lines {
+            lines.add(&record);
+        }
+    });
     if arguments.gaps {
         recorder = recorder.keeping_gaps();
     }
-    let (prediction, recording) = scenario
+    let (prediction, _) = scenario
         .predict_recorded(&catalog, &physics, recorder)
         .map_err(in_file)?;
-    if let Some(path) = &arguments.records {
-        write(path, &lines(&recording))?;
+    if let Some(lines) = lines {
+        lines.finish()?;
     }
     arguments.output.emit(&prediction, &prediction.to_string())
-}
-
-/// The records as lines of JSON.
-fn lines(recording: &Recording) -> String {
-    let mut text = String::new();
-    for record in recording.records() {
-        text += &serde_json::to_string(record).expect("records are plain data");
-        text.push('\n');
-    }
-    text
 }
 
 impl Arguments {
@@ -136,6 +134,7 @@ impl Arguments {
         scenario.seed = self.seed.unwrap_or(scenario.seed);
         scenario.replication = self.replication.unwrap_or(scenario.replication);
         scenario.horizon_s = self.horizon.or(scenario.horizon_s);
+        scenario.step_by_step = self.step_by_step;
         Ok(scenario)
     }
 }

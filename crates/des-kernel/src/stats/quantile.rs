@@ -1,14 +1,15 @@
 //! Exact quantiles.
 
+use super::radix;
 use super::tally::Tally;
 use super::{closest_ranks, interpolate};
 
-/// All values, for exact quantiles.
+/// All values, for exact quantiles; or, [beyond a limit](Self::limited), for close ones.
 ///
 /// Equal values share one entry of 16 bytes, so that memory follows the number of *distinct*
-/// values (at most twice that many entries are held). Values are sorted when a quantile is asked
-/// for, or when the unsorted ones outgrow the sorted; ten million are no trouble. Beyond that, or
-/// in constant memory, use a [`Sketch`](super::Sketch).
+/// values; unsorted ones take as much again at most, and three times that while they are sorted. Values
+/// are sorted when a quantile is asked for, or when the unsorted ones outgrow the sorted. For
+/// quantiles in constant memory from the first value on use a [`Sketch`](super::Sketch).
 ///
 /// Quantiles follow the "linear" definition: between the two closest ranks, as `NumPy` does by
 /// default.
@@ -29,27 +30,66 @@ use super::{closest_ranks, interpolate};
 #[derive(Debug, Clone, Default)]
 pub struct Quantiles {
     tally: Tally,
-    /// The first `sorted` are strictly increasing in value.
-    runs: Vec<Run>,
-    sorted: usize,
+    /// Strictly increasing in value.
+    sorted: Vec<Run>,
+    /// In the order in which they came.
+    recent: Vec<Packed>,
+    /// More distinct values than this are rounded.
+    limit: Option<usize>,
+    rounded: bool,
+    index: Index,
 }
 
-#[derive(Debug, Clone, Copy)]
+/// A value, and how often it came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Run {
     value: u64,
     times: u64,
 }
 
-/// Unsorted entries below this number are not worth compacting.
+/// Unsorted entries below this number are not worth sorting.
 const SMALL: usize = 4_096;
 
+/// Rounded values keep so many bits after the first, and stand in the middle of those that share them.
+const ROUNDED_BITS: u32 = 10;
+
 impl Quantiles {
+    /// No value is rounded by more than this share of it.
+    pub const ROUNDING_ERROR: f64 = 1.0 / (2_u32 << ROUNDED_BITS) as f64;
+
     /// No values.
     pub const fn new() -> Self {
         Self {
             tally: Tally::new(),
-            runs: Vec::new(),
-            sorted: 0,
+            sorted: Vec::new(),
+            recent: Vec::new(),
+            limit: None,
+            rounded: false,
+            index: Index::new(),
+        }
+    }
+
+    /// No values. With more than `distinct` different ones all are rounded, by
+    /// [`ROUNDING_ERROR`](Self::ROUNDING_ERROR) at most, as a [`Sketch`](super::Sketch) does with
+    /// buckets of that width: at most 56 thousand can be told apart from then on. Count, sum, mean,
+    /// variance and range stay exact.
+    ///
+    /// ```
+    /// use foretoken_des_kernel::stats::Quantiles;
+    ///
+    /// let (mut exact, mut close) = (Quantiles::new(), Quantiles::limited(10_000));
+    /// for value in 1_000_000..1_100_000 {
+    ///     exact.record(value);
+    ///     close.record(value);
+    /// }
+    /// assert!(exact.is_exact() && !close.is_exact());
+    /// let (exact, close) = (exact.quantile(0.9).unwrap(), close.quantile(0.9).unwrap());
+    /// assert!((close / exact - 1.0).abs() <= Quantiles::ROUNDING_ERROR);
+    /// ```
+    pub fn limited(distinct: usize) -> Self {
+        Self {
+            limit: Some(distinct),
+            ..Self::new()
         }
     }
 
@@ -76,9 +116,16 @@ impl Quantiles {
     /// If more than 2^64 values are recorded in all.
     pub fn merge(&mut self, other: &Self) {
         self.tally.merge(&other.tally);
-        for &run in &other.runs {
-            self.push(run);
+        if other.rounded {
+            self.round();
         }
+        if self.sorted.is_empty() && !self.rounded {
+            self.sorted.clone_from(&other.sorted);
+            self.limit_distinct();
+        } else {
+            other.sorted.iter().for_each(|&run| self.push(run));
+        }
+        other.recent.iter().for_each(|run| self.push(run.unpack()));
     }
 
     /// The number of values.
@@ -96,9 +143,17 @@ impl Quantiles {
         self.tally.mean()
     }
 
-    /// Count, sum, mean, variance and range.
+    /// Count, sum, mean, variance and range, all exact.
     pub const fn tally(&self) -> &Tally {
         &self.tally
+    }
+
+    /// Whether no value had to be rounded.
+    ///
+    /// Sorts what came since the last call.
+    pub fn is_exact(&mut self) -> bool {
+        self.compact();
+        !self.rounded
     }
 
     /// The value that a share `q` of all values does not exceed, interpolated between the two
@@ -108,6 +163,9 @@ impl Quantiles {
     pub fn quantile(&mut self, q: f64) -> Option<f64> {
         let (below, above, fraction) = closest_ranks(q, self.count())?;
         self.compact();
+        if self.index.count != self.count() {
+            self.index = Index::of(&self.sorted);
+        }
         Some(interpolate(
             self.value_at(below),
             self.value_at(above),
@@ -131,58 +189,197 @@ impl Quantiles {
     /// The distinct values in increasing order, each with its multiplicity.
     pub fn runs(&mut self) -> impl Iterator<Item = (u64, u64)> {
         self.compact();
-        self.runs.iter().map(|run| (run.value, run.times))
+        self.sorted.iter().map(|run| (run.value, run.times))
     }
 
-    fn push(&mut self, run: Run) {
-        let all_sorted = self.sorted == self.runs.len();
-        match self.runs.last_mut() {
-            Some(last) if last.value == run.value => last.times += run.times,
+    #[inline]
+    fn push(&mut self, mut run: Run) {
+        if self.rounded {
+            run.value = rounded(run.value);
+        }
+        if self.recent.is_empty() {
             // Keeps what comes in order sorted, at no cost.
-            Some(last) if all_sorted && last.value < run.value => {
-                self.runs.push(run);
-                self.sorted += 1;
-            }
-            _ => {
-                self.runs.push(run);
-                // Sorting only when the entries have doubled makes it cheap on average.
-                if self.runs.len() - self.sorted > self.sorted.max(SMALL) {
-                    self.compact();
+            match self.sorted.last_mut() {
+                Some(last) if last.value == run.value => {
+                    last.times += run.times;
+                    return;
+                }
+                Some(last) if last.value > run.value => {}
+                _ => {
+                    self.sorted.push(run);
+                    self.limit_distinct();
+                    return;
                 }
             }
         }
+        match Packed::new(run.value, run.times) {
+            Some(packed) => self.recent.push(packed),
+            None => self.insert(run),
+        }
+        // Sorting only when the entries have grown by a multiple makes it cheap on average.
+        if self.recent.len() > SMALL.max(2 * self.sorted.len()) {
+            self.compact();
+        }
     }
 
-    /// Sorts all runs and joins those of equal value.
+    /// Puts a run that cannot be packed in its place.
+    #[cold]
+    fn insert(&mut self, run: Run) {
+        match self
+            .sorted
+            .binary_search_by_key(&run.value, |run| run.value)
+        {
+            Ok(place) => self.sorted[place].times += run.times,
+            Err(place) => self.sorted.insert(place, run),
+        }
+        self.limit_distinct();
+    }
+
+    /// Sorts all runs and joins those of equal value; rounds them if they are too many.
     fn compact(&mut self) {
-        if self.sorted == self.runs.len() {
+        if self.recent.is_empty() {
             return;
         }
-        // The stable sort finds the sorted prefix and merges; nothing else depends on stability.
-        self.runs.sort_by_key(|run| run.value);
-        self.runs.dedup_by(|next, kept| {
-            let equal = next.value == kept.value;
-            if equal {
-                kept.times += next.times;
-            }
-            equal
-        });
-        self.sorted = self.runs.len();
+        let mut recent = core::mem::take(&mut self.recent);
+        radix::sort(&mut recent);
+        self.sorted = merged(&self.sorted, &recent);
+        self.limit_distinct();
     }
 
-    /// The value of the given zero-based rank; the runs are sorted.
-    fn value_at(&self, rank: u64) -> f64 {
-        // Without duplicates the rank is the index.
-        if self.runs.len() as u64 == self.count() {
-            let index = usize::try_from(rank).expect("a rank below a length fits in usize");
-            return self.runs[index].value as f64;
+    #[inline]
+    fn limit_distinct(&mut self) {
+        if self.limit.is_some_and(|limit| self.sorted.len() > limit) {
+            self.round();
         }
-        let mut up_to = 0;
-        let run = self.runs.iter().find(|run| {
+    }
+
+    /// Rounds all values, those to come included.
+    fn round(&mut self) {
+        if core::mem::replace(&mut self.rounded, true) {
+            return;
+        }
+        let (sorted, recent) = (
+            core::mem::take(&mut self.sorted),
+            core::mem::take(&mut self.recent),
+        );
+        for run in sorted.into_iter().chain(recent.iter().map(Packed::unpack)) {
+            self.push(run);
+        }
+        self.index = Index::new();
+    }
+
+    /// The value of the given zero-based rank; all are sorted and indexed.
+    fn value_at(&self, rank: u64) -> f64 {
+        let value = self.sorted[self.index.place(rank, &self.sorted)].value;
+        // The range is known exactly, whatever was rounded.
+        let (low, high) = self.tally.min().zip(self.tally.max()).unwrap_or_default();
+        let value = match rank {
+            0 => low,
+            rank if rank + 1 == self.count() => high,
+            _ => value.clamp(low, high),
+        };
+        value as f64
+    }
+}
+
+/// The middle of the values that begin with the same bits.
+fn rounded(value: u64) -> u64 {
+    let shift = (u64::BITS - value.leading_zeros()).saturating_sub(ROUNDED_BITS + 1);
+    let width = 1_u64 << shift;
+    value / width * width + (width - 1) / 2
+}
+
+/// A run in one word: such are sorted in half the time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Packed(u64);
+
+/// The bits of a packed run that say how often. The others have room for nanoseconds of five hours.
+const TIMES_BITS: u32 = 20;
+
+impl Packed {
+    /// `None` if value or multiplicity is too large.
+    #[inline]
+    pub(super) const fn new(value: u64, times: u64) -> Option<Self> {
+        if value >> (u64::BITS - TIMES_BITS) == 0 && times >> TIMES_BITS == 0 {
+            Some(Self(value << TIMES_BITS | times))
+        } else {
+            None
+        }
+    }
+
+    #[inline]
+    pub(super) const fn value(self) -> u64 {
+        self.0 >> TIMES_BITS
+    }
+
+    #[inline]
+    const fn unpack(&self) -> Run {
+        Run {
+            value: self.value(),
+            times: self.0 & ((1 << TIMES_BITS) - 1),
+        }
+    }
+}
+
+/// Both in order of value, with one entry for each.
+fn merged(left: &[Run], right: &[Packed]) -> Vec<Run> {
+    let mut all = Vec::<Run>::with_capacity(left.len() + right.len());
+    let mut add = |run: Run| match all.last_mut() {
+        Some(last) if last.value == run.value => last.times += run.times,
+        _ => all.push(run),
+    };
+    let (mut lefts, mut rights) = (0, 0);
+    // Which side comes next is as good as random: it is chosen without a branch.
+    while let (Some(&left), Some(right)) = (left.get(lefts), right.get(rights)) {
+        let right = right.unpack();
+        let first = left.value <= right.value;
+        add(if first { left } else { right });
+        lefts += usize::from(first);
+        rights += usize::from(!first);
+    }
+    left[lefts..].iter().for_each(|&run| add(run));
+    right[rights..].iter().for_each(|run| add(run.unpack()));
+    all
+}
+
+/// Where ranks are, so that finding one does not take a look at all runs.
+#[derive(Debug, Clone, Default)]
+struct Index {
+    /// How many values there were.
+    count: u64,
+    /// How many come before every so-manieth run.
+    before: Vec<u64>,
+}
+
+/// Runs between two entries of an index.
+const STRIDE: usize = 256;
+
+impl Index {
+    const fn new() -> Self {
+        Self {
+            count: 0,
+            before: Vec::new(),
+        }
+    }
+
+    fn of(runs: &[Run]) -> Self {
+        let (mut count, mut before) = (0, Vec::with_capacity(runs.len().div_ceil(STRIDE)));
+        for some in runs.chunks(STRIDE) {
+            before.push(count);
+            count += some.iter().map(|run| run.times).sum::<u64>();
+        }
+        Self { count, before }
+    }
+
+    /// The run that holds a rank.
+    fn place(&self, rank: u64, runs: &[Run]) -> usize {
+        let chunk = self.before.partition_point(|&before| before <= rank) - 1;
+        let (from, mut up_to) = (chunk * STRIDE, self.before[chunk]);
+        let run = runs[from..].iter().position(|run| {
             up_to += run.times;
             rank < up_to
         });
-        run.expect("a rank is below the count").value as f64
+        from + run.expect("a rank is below the count")
     }
 }
 
@@ -265,13 +462,10 @@ mod tests {
         for number in 0..1_000_000_u64 {
             values.record(number * 7_919 % 1_000);
         }
-        assert!(
-            values.runs.len() <= 2 * SMALL,
-            "{} entries",
-            values.runs.len()
-        );
+        let entries = values.sorted.len() + values.recent.len();
+        assert!(entries <= SMALL + 1_000, "{entries} entries");
         assert_eq!(values.quantile(0.5), Some(499.5));
-        assert_eq!(values.runs.len(), 1_000);
+        assert_eq!(values.sorted.len(), 1_000);
     }
 
     #[test]
@@ -281,5 +475,104 @@ mod tests {
         left.merge(&right);
         assert_eq!(left.runs().collect::<Vec<_>>(), [(1, 3), (5, 1), (9, 1)]);
         assert_eq!(left.tally(), &Tally::from_iter([1, 1, 1, 5, 9]));
+    }
+
+    /// Values of any size, without an order.
+    fn scattered(count: u64) -> impl Iterator<Item = u64> {
+        (0..count).map(|number| {
+            let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            mixed >> (number % 50)
+        })
+    }
+
+    #[test]
+    fn no_value_and_no_multiplicity_is_too_large() {
+        let mut values = Quantiles::from_iter([7, u64::MAX, 3]);
+        values.record_n(5, 1 << 40);
+        values.record_n(1 << 44, 2);
+        values.record((1 << 44) - 1);
+        values.record_n(5, 1);
+        values.record(u64::MAX);
+        let expected = [
+            (3, 1),
+            (5, (1 << 40) + 1),
+            (7, 1),
+            ((1 << 44) - 1, 1),
+            (1 << 44, 2),
+            (u64::MAX, 2),
+        ];
+        assert_eq!(values.runs().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn many_values_are_found_by_rank() {
+        let mut expected: Vec<_> = scattered(50_000).chain(scattered(20_000)).collect();
+        let mut values: Quantiles = expected.iter().copied().collect();
+        expected.sort_unstable();
+        let last = expected.len() - 1;
+        for rank in [0, 1, 255, 256, 4_095, 4_096, 30_000, 65_535, last - 1, last] {
+            let q = rank as f64 / last as f64;
+            let got = values.quantile(q).expect("there are values");
+            let expected = expected[rank] as f64;
+            assert!((got - expected).abs() <= expected * 1e-6);
+        }
+        assert!(values.is_exact());
+    }
+
+    #[test]
+    fn beyond_the_limit_values_are_rounded_whatever_their_order() {
+        let all: Vec<_> = scattered(50_000).collect();
+        let mut exact: Quantiles = all.iter().copied().collect();
+        let fill = |values: &mut dyn Iterator<Item = u64>| {
+            let mut limited = Quantiles::limited(20_000);
+            limited.extend(values);
+            limited
+        };
+        let mut forth = fill(&mut all.iter().copied());
+        let mut back = fill(&mut all.iter().copied().rev());
+        assert!(!forth.is_exact() && !back.is_exact());
+        assert!(forth.runs().eq(back.runs()));
+        assert_eq!(forth.tally(), exact.tally());
+        for percent in 0..=100_u32 {
+            let q = f64::from(percent) / 100.0;
+            let (close, exact) = (forth.quantile(q), exact.quantile(q));
+            let (close, exact) = close.zip(exact).expect("there are values");
+            assert!((close - exact).abs() <= exact * Quantiles::ROUNDING_ERROR);
+        }
+        assert_eq!(forth.quantile(0.0), exact.quantile(0.0));
+        assert_eq!(forth.quantile(1.0), exact.quantile(1.0));
+        let mut whole = Quantiles::new();
+        whole.merge(&exact);
+        whole.merge(&forth);
+        assert!(!whole.is_exact());
+        assert_eq!(whole.count(), 100_000);
+    }
+
+    #[test]
+    fn at_the_limit_values_are_exact() {
+        for numbers in [20_000, 20_001] {
+            for ascending in [true, false] {
+                let mut limited = Quantiles::limited(20_000);
+                limited.extend((0..numbers).map(
+                    |number| {
+                        if ascending { number } else { numbers - number }
+                    },
+                ));
+                limited.extend(0..10);
+                assert_eq!(
+                    limited.is_exact(),
+                    numbers + u64::from(!ascending) <= 20_000
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn rounding_twice_is_rounding_once() {
+        for value in scattered(10_000).chain([0, 1, 2_047, 2_048, 2_049, u64::MAX]) {
+            let once = rounded(value);
+            assert_eq!(rounded(once), once);
+            assert!(once.abs_diff(value) as f64 <= value as f64 * Quantiles::ROUNDING_ERROR);
+        }
     }
 }

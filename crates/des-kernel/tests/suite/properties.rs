@@ -78,6 +78,30 @@ proptest! {
     }
 
     #[test]
+    fn a_queue_and_a_sorted_list_agree_in_a_long_run(
+        steps in vec((0..4_u8, 0..50_u64, 0..3_u8, 0..4_u32), 0..600),
+    ) {
+        let mut queue = EventQueue::new();
+        let mut waiting = std::collections::BTreeSet::new();
+        let mut now = 0;
+        for (number, (pops, gap, phase, entity)) in steps.into_iter().enumerate() {
+            let rank = Rank::new(phase, entity);
+            queue.push(SimTime::from_nanos(now + gap), rank, number);
+            waiting.insert((now + gap, rank, number));
+            // Fewer are taken than put, so that the queue grows.
+            if pops == 0 {
+                let next = queue.pop().map(|next| (next.time.as_nanos(), next.rank, next.event));
+                prop_assert_eq!(next, waiting.pop_first());
+                now = next.map_or(now, |(time, ..)| time);
+            }
+        }
+        while let Some(next) = queue.pop() {
+            prop_assert_eq!(Some((next.time.as_nanos(), next.rank, next.event)), waiting.pop_first());
+        }
+        prop_assert!(waiting.is_empty());
+    }
+
+    #[test]
     fn ranks_order_as_their_parts(a in any::<(u8, u32)>(), b in any::<(u8, u32)>()) {
         prop_assert_eq!(Rank::new(a.0, a.1).cmp(&Rank::new(b.0, b.1)), a.cmp(&b));
     }

@@ -103,7 +103,7 @@ struct Harness<'a> {
     /// Numbers of the requests; they order as the names do, since the real ids compare as strings.
     ids: BTreeMap<&'a str, RequestId>,
     names: Vec<&'a str>,
-    in_flight: VecDeque<(u64, StepPlan)>,
+    in_flight: VecDeque<(u64, Box<StepPlan>)>,
     /// Loads, and reads of held blocks, with the iteration whose output reports their end.
     loads: Vec<(u64, RequestId)>,
     reads: Vec<(u64, RequestId)>,

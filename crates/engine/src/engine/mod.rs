@@ -14,6 +14,7 @@
 //! into batch `i+1`. All of this happens on a clock with fractional nanoseconds; what leaves the
 //! engine is rounded down to whole ones.
 
+mod decode_run;
 mod output;
 mod transfer;
 
@@ -33,6 +34,7 @@ use crate::event::{EngineEvent, EngineStats, StepReport};
 use crate::plan::StepPlan;
 use crate::preemption::{LastAdmitted, LeastUrgent, PreemptionPolicy};
 use crate::scheduler::Scheduler;
+use decode_run::DecodeTimes;
 use output::StepOutput;
 use transfer::TransferEnd;
 
@@ -83,7 +85,7 @@ enum Phase {
 
 #[derive(Debug)]
 struct Batch {
-    plan: StepPlan,
+    plan: Box<StepPlan>,
     end: Fine,
     step: Option<StepReport>,
 }
@@ -106,6 +108,9 @@ pub struct Engine {
     in_flight: VecDeque<Batch>,
     /// What the step that is being applied gave: only the memory lasts.
     output: StepOutput,
+    decode_times: DecodeTimes,
+    /// When the tokens of a run of decodes are delivered: only the memory lasts.
+    times: Vec<SimTime>,
     /// Whether the batch planned last computes anything.
     executed: bool,
     /// Whether only an input can make the next plan differ from the last one, which was empty.
@@ -133,7 +138,8 @@ impl Engine {
         policies: Policies,
     ) -> Result<Self, EngineError> {
         config.check()?;
-        let scheduler = Scheduler::new(config.scheduler.clone(), policies)?;
+        let mut scheduler = Scheduler::new(config.scheduler.clone(), policies)?;
+        scheduler.count_decodes(true);
         Ok(Self {
             config,
             latency,
@@ -145,6 +151,8 @@ impl Engine {
             ended: VecDeque::new(),
             in_flight: VecDeque::new(),
             output: StepOutput::default(),
+            decode_times: DecodeTimes::default(),
+            times: Vec::new(),
             executed: false,
             stalled: false,
             phase: Phase::Idle,
@@ -154,6 +162,15 @@ impl Engine {
             delivered: SimTime::ZERO,
             now: SimTime::ZERO,
         })
+    }
+
+    /// Looks at every sequence in every step, and tells every token by name, as vLLM does. The results
+    /// are the same, and take several times as long: for those who doubt them. To be chosen before the
+    /// first request.
+    #[must_use]
+    pub fn step_by_step(mut self) -> Self {
+        self.scheduler.count_decodes(false);
+        self
     }
 
     /// Hands a request to the front end. It reaches the core after tokenisation.
@@ -210,12 +227,30 @@ impl Engine {
 
     /// Does what is due at `now`, reporting as it goes.
     pub fn advance(&mut self, now: SimTime, report: &mut dyn FnMut(EngineEvent<'_>)) {
+        self.advance_until(now, now, report);
+    }
+
+    /// Does what is due at `now`, and goes on through steps that only decode until the instant before
+    /// `until`: the host knows that nothing will be asked of the engine or handed to it before. After
+    /// anything else it stops, so that the host can act on what was reported. Changes of its state on the
+    /// way are reported as [`EngineEvent::Level`].
+    pub fn advance_until(
+        &mut self,
+        now: SimTime,
+        until: SimTime,
+        report: &mut dyn FnMut(EngineEvent<'_>),
+    ) {
         for occurrence in self.rejected.drain(..) {
             report(EngineEvent::Request(occurrence));
         }
+        let after = now.checked_add(SimDuration::from_nanos(1));
+        let until = after.map_or(until, |after| until.max(after));
         while let Some(due) = self.next_wake().filter(|&due| due <= now) {
-            self.now = due;
-            self.step(report);
+            self.run_decodes(until, report);
+            if self.next_wake() == Some(due) {
+                self.now = due;
+                self.step(report);
+            }
         }
         self.now = self.now.max(now);
     }
@@ -381,7 +416,7 @@ impl Engine {
         }
 
         let host = &self.config.host;
-        let sequences = plan.entries.len() as u64;
+        let sequences = u64::from(plan.sequences());
         let submit = self.wake + Fine::from(host.schedule + host.schedule_per_sequence * sequences);
         let at = floor(submit);
         for &load in &plan.loads {
@@ -397,7 +432,12 @@ impl Engine {
             let mut shape = self.config.launched(plan.shape());
             shape.shared_context = self.scheduler.kv().shared_tokens();
             let start = submit.max(self.accelerator_free);
-            end = start + self.latency.step(&shape).min(LONGEST_STEP);
+            let time = if plan.is_decodes(shape.decodes) {
+                self.decode_times.step(&shape, &*self.latency)
+            } else {
+                self.latency.step(&shape)
+            };
+            end = start + time.min(LONGEST_STEP);
             self.accelerator_free = end;
             step = Some(StepReport {
                 start: floor(start),
@@ -423,7 +463,7 @@ impl Engine {
             .in_flight
             .front()
             .expect("the core waits only while a batch is in flight");
-        let update = host.update + host.update_per_sequence * oldest.plan.entries.len() as u64;
+        let update = host.update + host.update_per_sequence * u64::from(oldest.plan.sequences());
         self.phase = Phase::Apply;
         self.wake = free.max(oldest.end) + Fine::from(update);
     }
@@ -442,7 +482,7 @@ impl Engine {
     }
 
     /// Applies the output of a step, and sends it to the clients.
-    fn deliver(&mut self, plan: StepPlan, report: &mut dyn FnMut(EngineEvent<'_>)) {
+    fn deliver(&mut self, plan: Box<StepPlan>, report: &mut dyn FnMut(EngineEvent<'_>)) {
         let sampled = u64::from(plan.sampled());
         if sampled == 0 {
             self.scheduler.apply(plan, |_| {});
@@ -457,6 +497,12 @@ impl Engine {
         let output = &mut self.output;
         output.clear();
         self.scheduler.apply(plan, |token| output.push(token));
+        let times = [at];
+        let decodes = self.scheduler.decodes(&times);
+        if !decodes.tokens.times.is_empty() || !decodes.left.is_empty() {
+            report(EngineEvent::Decodes(decodes));
+        }
+        self.scheduler.decodes_told();
         output.report(at, report);
     }
 }

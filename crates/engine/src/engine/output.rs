@@ -23,7 +23,9 @@ impl StepOutput {
     }
 
     pub(super) fn push(&mut self, token: Output) {
-        if token.number == 1 {
+        if token.counted {
+            // It is told with those of the others.
+        } else if token.number == 1 {
             self.first.push(token.request);
         } else {
             self.further.push(token.request);

@@ -7,24 +7,33 @@ use super::index::PrefixIndex;
 use super::pool::{BlockId, BlockPool};
 
 /// The blocks that one sequence holds, in the order of its tokens.
+///
+/// First come those with keys; the rest is a number. It holds what is not registered yet, and before
+/// that the blocks that were registered without a key, as nobody will ever look for them.
 #[derive(Debug, Clone, Default)]
 pub struct BlockTable {
-    blocks: Vec<BlockId>,
-    /// Tokens that they have room for.
+    keyed: Vec<BlockId>,
+    rest: u32,
+    /// Tokens that all of them have room for.
     room: u32,
-    /// Tokens of those blocks, from the first, that have had their key registered.
+    /// Tokens of those blocks, from the first, that have been registered.
     registered: u32,
 }
 
 impl BlockTable {
+    /// Tokens, from the first, whose blocks are registered.
+    pub(crate) fn registered(&self) -> u32 {
+        self.registered
+    }
+
     /// Number of blocks held.
     pub fn len(&self) -> u32 {
-        block_count(self.blocks.len())
+        block_count(self.keyed.len()) + self.rest
     }
 
     /// Whether nothing is held.
     pub fn is_empty(&self) -> bool {
-        self.blocks.is_empty()
+        self.room == 0
     }
 }
 
@@ -46,8 +55,8 @@ impl KvCache {
     /// `uncached_first` reuses blocks without a key before all others.
     pub fn new(total: u32, block_size: u32, caching: bool, uncached_first: bool) -> Self {
         Self {
-            pool: BlockPool::new(total),
-            index: PrefixIndex::new(total),
+            pool: BlockPool::new(total - 1),
+            index: PrefixIndex::new(),
             total,
             block_size,
             caching,
@@ -59,6 +68,11 @@ impl KvCache {
     /// From now on notes its changes for [`drain_events`](Self::drain_events).
     pub fn record_events(&mut self) {
         self.events.get_or_insert_default();
+    }
+
+    /// Whether it notes its changes.
+    pub(crate) fn records_events(&self) -> bool {
+        self.events.is_some()
     }
 
     /// Hands over the changes since the last call, in their order; none unless they are
@@ -79,10 +93,15 @@ impl KvCache {
 
     /// How many different blocks `tables` hold together.
     pub(crate) fn distinct<'a>(tables: impl Iterator<Item = &'a BlockTable>) -> u32 {
-        let mut blocks: Vec<BlockId> = tables.flat_map(|table| &table.blocks).copied().collect();
-        blocks.sort_unstable();
-        blocks.dedup();
-        block_count(blocks.len())
+        let mut rest = 0;
+        let mut keyed = Vec::new();
+        for table in tables {
+            rest += table.rest;
+            keyed.extend_from_slice(&table.keyed);
+        }
+        keyed.sort_unstable();
+        keyed.dedup();
+        rest + block_count(keyed.len())
     }
 
     /// Tokens whose block a sequence shares with others, counted once for every holder but the first.
@@ -104,25 +123,31 @@ impl KvCache {
     /// effects on the cache.
     pub fn lookup(&self, chain: &[BlockHash], hits: &mut Vec<BlockId>) {
         hits.clear();
-        hits.extend(chain.iter().map_while(|&key| self.index.get(key)));
+        hits.extend(
+            chain
+                .iter()
+                .map_while(|&key| self.index.get(&self.pool, key)),
+        );
     }
 
     /// How many blocks at the start of `chain` are cached.
     pub fn matching(&self, chain: &[BlockHash]) -> u32 {
-        let cached = chain.iter().map_while(|&key| self.index.get(key));
+        let cached = chain
+            .iter()
+            .map_while(|&key| self.index.get(&self.pool, key));
         block_count(cached.count())
     }
 
     /// Free blocks that `table` would take to reach `tokens` tokens, with `hits` shared.
     pub fn wanted(&self, table: &BlockTable, hits: &[BlockId], tokens: u32) -> u32 {
-        let need = tokens.div_ceil(self.block_size) as usize;
-        let new = need.saturating_sub(table.blocks.len() + hits.len());
+        let room = table.room.saturating_add(self.tokens_in(hits.len()));
+        let new = tokens.saturating_sub(room).div_ceil(self.block_size);
         let revived = hits.iter().filter(|&&hit| self.pool.is_free(hit)).count();
-        block_count(new + revived)
+        new + block_count(revived)
     }
 
-    /// Shares `hits` into `table` and takes free blocks until it reaches `tokens` tokens; all or
-    /// nothing.
+    /// Shares `hits` into `table`, which is empty if there are any, and takes free blocks until it
+    /// reaches `tokens` tokens; all or nothing.
     #[must_use]
     #[inline]
     pub fn allocate(&mut self, table: &mut BlockTable, hits: &[BlockId], tokens: u32) -> bool {
@@ -134,21 +159,36 @@ impl KvCache {
         if self.wanted(table, hits, tokens) > self.free() {
             return false;
         }
+        debug_assert!(
+            hits.is_empty() || table.is_empty(),
+            "hits are the beginning of a table"
+        );
         for &hit in hits {
             self.pool.share(hit);
-            table.blocks.push(hit);
         }
-        table.registered += self.tokens_in(hits.len());
-        let need = tokens.div_ceil(self.block_size) as usize;
-        while table.blocks.len() < need {
-            let (id, evicted) = self.pool.take();
-            if let Some(key) = evicted {
-                self.forget(key, id);
-            }
-            table.blocks.push(id);
-        }
-        table.room = self.tokens_in(table.blocks.len());
+        table.keyed.extend_from_slice(hits);
+        let shared = self.tokens_in(hits.len());
+        table.registered += shared;
+        table.room = table.room.saturating_add(shared);
+        let new = tokens.saturating_sub(table.room).div_ceil(self.block_size);
+        self.take(new);
+        table.rest += new;
+        table.room = self.tokens_in(table.keyed.len() + table.rest as usize);
         true
+    }
+
+    /// Takes free blocks for new content, and forgets the keys that they had.
+    fn take(&mut self, count: u32) {
+        let mut left = count - self.pool.take(count);
+        while left > 0 {
+            let id = self.pool.first();
+            let hash = self.pool.key(id);
+            self.index.remove(&mut self.pool, id);
+            self.pool.evict(id);
+            self.note(KvEvent::Removed { hash });
+            left -= 1;
+            left -= self.pool.take(left);
+        }
     }
 
     /// Tokens that fit into so many blocks.
@@ -163,40 +203,67 @@ impl KvCache {
         self.caching && tokens >= table.registered.saturating_add(self.block_size)
     }
 
-    /// Below so many tokens one more needs no block and fills none that would have to be registered.
-    pub(crate) fn quiet_below(&self, table: &BlockTable) -> u32 {
+    /// Below so many tokens one more needs no block and fills none that would have to be registered,
+    /// which is done so many tokens late.
+    pub(crate) fn quiet_below(&self, table: &BlockTable, lag: u32) -> u32 {
         let full = table.registered.saturating_add(self.block_size);
         if self.caching {
-            table.room.min(full - 1)
+            table.room.min(full - 1 + lag)
         } else {
             table.room
         }
     }
 
-    /// Makes the full blocks among the first `tokens` tokens findable under their keys.
+    /// Makes the full blocks among the first `tokens` tokens findable under their keys. Of those for
+    /// which `chain` is too short nobody will ever look for, nor for any that follow; they are counted
+    /// until they are [published](Self::publish), if ever.
+    #[inline]
     pub fn register(&mut self, table: &mut BlockTable, chain: &[BlockHash], tokens: u32) {
         if !self.has_unregistered(table, tokens) {
             return;
         }
-        let full = (tokens / self.block_size) as usize;
-        let registered = (table.registered / self.block_size) as usize;
-        let fresh = table.blocks.iter().zip(chain).take(full).skip(registered);
-        for (&id, &key) in fresh {
-            self.pool.set_key(id, key);
-            self.index.insert(key, id);
-            self.note(KvEvent::Stored { hash: key });
+        let before = (table.registered / self.block_size) as usize;
+        let full = tokens / self.block_size;
+        table.registered = full * self.block_size;
+        if before == table.keyed.len() {
+            self.name(table, chain);
         }
-        table.registered = self.tokens_in(full);
+    }
+
+    /// Makes the registered blocks of `table` findable that were counted only: `chain` is theirs.
+    pub(crate) fn publish(&mut self, table: &mut BlockTable, chain: &[BlockHash]) {
+        self.name(table, chain);
+    }
+
+    /// Gives their keys to registered blocks.
+    fn name(&mut self, table: &mut BlockTable, chain: &[BlockHash]) {
+        let full = table.registered.min(table.room) / self.block_size;
+        let keyed = table.keyed.len();
+        let fresh = chain.iter().take(full as usize).skip(keyed);
+        for &hash in fresh {
+            let id = self.pool.name(hash);
+            self.index.insert(&mut self.pool, id);
+            table.keyed.push(id);
+            self.note(KvEvent::Stored { hash });
+        }
+        table.rest -= block_count(table.keyed.len() - keyed);
     }
 
     /// Releases all blocks of `table`, the last one first, so that the tail of a prefix is reused
     /// before its head.
     pub fn release(&mut self, table: &mut BlockTable) {
-        let mut front = BlockPool::front();
-        for id in table.blocks.drain(..).rev() {
-            self.pool
-                .release(id, self.uncached_first.then_some(&mut front));
+        let registered = table.registered / self.block_size;
+        let uncached = table.len().saturating_sub(registered);
+        if self.uncached_first {
+            self.pool.prepend(uncached);
+            self.pool.append(table.rest - uncached);
+        } else {
+            self.pool.append(table.rest);
         }
+        for id in table.keyed.drain(..).rev() {
+            self.pool.release(id);
+        }
+        table.rest = 0;
         table.room = 0;
         table.registered = 0;
     }
@@ -210,11 +277,6 @@ impl KvCache {
         self.pool.clear_keys();
         self.note(KvEvent::Cleared);
         true
-    }
-
-    fn forget(&mut self, key: BlockHash, id: BlockId) {
-        self.index.remove(key, id);
-        self.note(KvEvent::Removed { hash: key });
     }
 
     fn note(&mut self, event: KvEvent) {
@@ -268,8 +330,8 @@ mod tests {
         let mut first = compute(&mut cache, &[1]);
         let mut second = compute(&mut cache, &[1]);
         let mut other = compute(&mut cache, &[2]);
-        assert_eq!(found(&cache, &[1]), first.blocks);
-        let copy = second.blocks.clone();
+        assert_eq!(found(&cache, &[1]), first.keyed);
+        let copy = second.keyed.clone();
         cache.release(&mut first);
         assert_ne!(found(&cache, &[1]), copy);
         // One block was never used, then comes the first copy.
@@ -285,7 +347,7 @@ mod tests {
     fn a_lookup_stops_at_the_first_block_that_is_missing() {
         let mut cache = cache(4);
         let table = compute(&mut cache, &[1, 2, 3]);
-        assert_eq!(found(&cache, &[1, 2, 9, 3]), table.blocks[..2]);
+        assert_eq!(found(&cache, &[1, 2, 9, 3]), table.keyed[..2]);
         assert_eq!(found(&cache, &[9, 1]), []);
     }
 
@@ -344,11 +406,12 @@ mod tests {
         let mut table = BlockTable::default();
         assert!(cache.allocate(&mut table, &[], 12));
         cache.register(&mut table, &chain(&[1, 2]), 8);
-        let partial = table.blocks[2];
         cache.release(&mut table);
         assert!(cache.allocate(&mut table, &[], 1));
-        assert_eq!(table.blocks, [partial]);
         assert_eq!(found(&cache, &[1, 2]).len(), 2);
+        // The next one is the last that was released with a key.
+        assert!(cache.allocate(&mut table, &[], 5));
+        assert_eq!(found(&cache, &[1, 2]).len(), 1);
     }
 
     #[test]
@@ -359,11 +422,11 @@ mod tests {
         let mut second = BlockTable::default();
         assert!(cache.allocate(&mut second, &hits, 8));
         cache.register(&mut second, &chain(&[1, 3]), 8);
-        assert_eq!(found(&cache, &[1, 3]), second.blocks);
+        assert_eq!(found(&cache, &[1, 3]), second.keyed);
         cache.release(&mut second);
         assert!(cache.allocate(&mut second, &[], 8));
         cache.register(&mut second, &chain(&[4, 5]), 8);
-        assert_eq!(found(&cache, &[4, 5]), second.blocks);
+        assert_eq!(found(&cache, &[4, 5]), second.keyed);
         cache.release(&mut first);
     }
 
@@ -375,15 +438,16 @@ mod tests {
     }
 
     #[test]
-    fn forgetting_is_refused_while_blocks_are_in_use_and_keeps_the_free_order() {
+    fn forgetting_is_refused_while_blocks_are_in_use() {
         let mut cache = cache(3);
         let mut table = compute(&mut cache, &[1, 2, 3]);
         assert!(!cache.forget_all());
-        let last = table.blocks[2];
         cache.release(&mut table);
         assert!(cache.forget_all());
         assert_eq!(found(&cache, &[1]), []);
-        let table = compute(&mut cache, &[1]);
-        assert_eq!(table.blocks, [last]);
+        assert_eq!(
+            (cache.free(), compute(&mut cache, &[4, 5, 6]).len()),
+            (3, 3)
+        );
     }
 }

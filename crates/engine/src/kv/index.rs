@@ -1,94 +1,111 @@
 //! Which block holds which content.
 
-use core::hash::{BuildHasherDefault, Hasher};
-
 use foretoken_workload::BlockHash;
-use hashbrown::HashMap;
-use hashbrown::hash_map::Entry;
 
-use super::pool::BlockId;
+use super::pool::{BlockId, BlockPool};
 
 /// Blocks by their key. Several blocks may carry one key (a recomputed block is registered a second
 /// time); the one registered first and still existing is found.
+///
+/// A hash table of lists, which the pool holds, as it holds the keys: block hashes are well mixed
+/// already, blocks are registered and forgotten all the time, and seldom has a list two of them. In a
+/// list a block comes behind those that were registered before it.
 #[derive(Debug, Clone)]
 pub(super) struct PrefixIndex {
-    found: HashMap<BlockHash, BlockId, BuildHasherDefault<Mixed>>,
-    /// For each block, the one with the same key that was registered next; nearly always none.
-    copies: Vec<Option<BlockId>>,
+    /// The first block of each list; a power of two of them.
+    lists: Vec<BlockId>,
+    blocks: usize,
 }
 
 impl PrefixIndex {
-    /// An index of the blocks below `total`.
-    pub(super) fn new(total: u32) -> Self {
+    pub(super) fn new() -> Self {
         Self {
-            found: HashMap::default(),
-            copies: vec![None; total as usize],
+            lists: vec![BlockId::NONE; 64],
+            blocks: 0,
         }
     }
 
-    pub(super) fn get(&self, key: BlockHash) -> Option<BlockId> {
-        self.found.get(&key).copied()
+    /// The list of a key.
+    fn list(&self, key: BlockHash) -> usize {
+        // The lower bits of a hash are as good as the others.
+        key.get() as usize & (self.lists.len() - 1)
     }
 
-    /// Makes a block without a key findable.
-    pub(super) fn insert(&mut self, key: BlockHash, id: BlockId) {
-        match self.found.entry(key) {
-            Entry::Vacant(place) => {
-                place.insert(id);
+    #[inline]
+    pub(super) fn get(&self, pool: &BlockPool, key: BlockHash) -> Option<BlockId> {
+        let mut id = self.lists[self.list(key)];
+        while id != BlockId::NONE {
+            if pool.key(id) == key {
+                return Some(id);
             }
-            Entry::Occupied(place) => {
-                let mut last = *place.get();
-                while let Some(next) = self.copies[last.index()] {
-                    last = next;
-                }
-                self.copies[last.index()] = Some(id);
+            id = pool.listed_next(id);
+        }
+        None
+    }
+
+    /// Makes a block findable by its key.
+    #[inline]
+    pub(super) fn insert(&mut self, pool: &mut BlockPool, id: BlockId) {
+        if self.blocks >= self.lists.len() / 4 {
+            self.grow(pool);
+        }
+        self.blocks += 1;
+        self.append(pool, id);
+    }
+
+    /// Puts a block at the end of its list.
+    #[inline]
+    fn append(&mut self, pool: &mut BlockPool, id: BlockId) {
+        let list = self.list(pool.key(id));
+        let first = self.lists[list];
+        if first == BlockId::NONE {
+            self.lists[list] = id;
+            return;
+        }
+        let mut last = first;
+        while pool.listed_next(last) != BlockId::NONE {
+            last = pool.listed_next(last);
+        }
+        pool.set_listed_next(last, id);
+    }
+
+    fn grow(&mut self, pool: &mut BlockPool) {
+        let more = vec![BlockId::NONE; self.lists.len() * 2];
+        for mut id in core::mem::replace(&mut self.lists, more) {
+            while id != BlockId::NONE {
+                let next = pool.listed_next(id);
+                pool.set_listed_next(id, BlockId::NONE);
+                self.append(pool, id);
+                id = next;
             }
         }
     }
 
-    /// Forgets a block with this key.
-    pub(super) fn remove(&mut self, key: BlockHash, id: BlockId) {
-        let Entry::Occupied(mut place) = self.found.entry(key) else {
-            panic!("a block's key is in the index");
-        };
-        let next = self.copies[id.index()].take();
-        if *place.get() != id {
-            let mut before = *place.get();
-            while self.copies[before.index()] != Some(id) {
-                before = self.copies[before.index()]
-                    .expect("a block with a key is among those that have it");
-            }
-            self.copies[before.index()] = next;
-        } else if let Some(next) = next {
-            place.insert(next);
-        } else {
-            place.remove();
+    /// Forgets a block.
+    ///
+    /// # Panics
+    /// If it is not in the list of its key.
+    #[inline]
+    pub(super) fn remove(&mut self, pool: &mut BlockPool, id: BlockId) {
+        self.blocks -= 1;
+        let list = self.list(pool.key(id));
+        let next = pool.listed_next(id);
+        pool.set_listed_next(id, BlockId::NONE);
+        let mut before = self.lists[list];
+        if before == id {
+            self.lists[list] = next;
+            return;
         }
+        while pool.listed_next(before) != id {
+            before = pool.listed_next(before);
+            assert!(before != BlockId::NONE, "a block's key is in the index");
+        }
+        pool.set_listed_next(before, next);
     }
 
     pub(super) fn clear(&mut self) {
-        self.found.clear();
-        self.copies.fill(None);
-    }
-}
-
-/// Takes a number for its own hash: block hashes are well mixed already.
-#[derive(Debug, Clone, Copy, Default)]
-struct Mixed(u64);
-
-impl Hasher for Mixed {
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
-        }
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = number;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
+        self.lists.fill(BlockId::NONE);
+        self.blocks = 0;
     }
 }
 
@@ -99,18 +116,44 @@ mod tests {
     #[test]
     fn of_equal_blocks_the_one_registered_first_is_found_whichever_are_removed() {
         let key = BlockHash::root(1);
-        let [one, two, three] = [1, 2, 3].map(BlockId::new);
-        let mut index = PrefixIndex::new(4);
+        let mut pool = BlockPool::new(0);
+        let [one, two, three] = [key; 3].map(|key| pool.name(key));
+        let mut index = PrefixIndex::new();
         for id in [two, three, one] {
-            index.insert(key, id);
+            index.insert(&mut pool, id);
         }
-        assert_eq!(index.get(key), Some(two));
-        index.remove(key, three);
-        index.remove(key, two);
-        assert_eq!(index.get(key), Some(one));
-        index.insert(key, three);
-        index.remove(key, three);
-        index.remove(key, one);
-        assert_eq!(index.get(key), None);
+        assert_eq!(index.get(&pool, key), Some(two));
+        index.remove(&mut pool, three);
+        index.remove(&mut pool, two);
+        assert_eq!(index.get(&pool, key), Some(one));
+        index.insert(&mut pool, three);
+        index.remove(&mut pool, three);
+        index.remove(&mut pool, one);
+        assert_eq!(index.get(&pool, key), None);
+    }
+
+    #[test]
+    fn blocks_are_found_however_many_there_are() {
+        let mut pool = BlockPool::new(0);
+        let mut index = PrefixIndex::new();
+        let named: Vec<(BlockHash, BlockId)> = (0..2_000)
+            .map(|number| {
+                // Each key twice, at some distance.
+                let key = BlockHash::root(number % 1_000);
+                let id = pool.name(key);
+                index.insert(&mut pool, id);
+                (key, id)
+            })
+            .collect();
+        let (first, second) = named.split_at(1_000);
+        for &(key, id) in first {
+            assert_eq!(index.get(&pool, key), Some(id));
+            index.remove(&mut pool, id);
+        }
+        for &(key, id) in second {
+            assert_eq!(index.get(&pool, key), Some(id));
+        }
+        index.clear();
+        assert_eq!(index.get(&pool, first[0].0), None);
     }
 }

@@ -2,6 +2,8 @@
 //! sequence.
 
 mod cache;
+#[cfg(test)]
+mod equivalence;
 mod events;
 mod index;
 mod pool;

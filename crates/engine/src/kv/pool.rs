@@ -4,59 +4,72 @@
 //! queue is least recently released first; a block in it may still carry a key and so be "free" and
 //! "cached" at once. It loses its key only when it is taken for new content: there is no other
 //! eviction.
+//!
+//! Blocks without a key are all alike, so that they are only counted: a table has so many of them,
+//! and so many lie in the free queue between two blocks with keys. Time and memory go by the blocks
+//! with keys.
 
 use foretoken_workload::BlockHash;
 
-/// Number of a block. Block 0 is the null block, which is never handed out.
+/// Number of a block with a key; a later block may get it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockId(u32);
 
 impl BlockId {
-    const NULL: Self = Self(0);
+    /// No block: the end of a list, and of the free queue.
+    pub(super) const NONE: Self = Self(0);
 
-    #[cfg(test)]
-    pub(super) const fn new(id: u32) -> Self {
-        Self(id)
-    }
-
-    pub(super) fn index(self) -> usize {
+    fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-#[derive(Debug, Clone)]
+/// A block with a key, or a place for one.
+#[derive(Debug, Clone, Copy)]
 struct Block {
+    key: BlockHash,
     references: u32,
-    key: Option<BlockHash>,
-    /// Neighbours in the free queue; the null block closes the ring.
+    /// Of a free block: the number of those without a key before it in the queue, behind `previous`.
+    before: u32,
+    /// Neighbours in the free queue, or the next unused place.
     previous: BlockId,
     next: BlockId,
+    /// The one behind it in its list of the index.
+    listed_next: BlockId,
 }
 
-/// All blocks; the free queue is a ring through the null block, so that taking from the middle
-/// (a prefix hit on a free block) is O(1).
+const UNUSED: Block = Block {
+    key: BlockHash::root(0),
+    references: 0,
+    before: 0,
+    previous: BlockId::NONE,
+    next: BlockId::NONE,
+    listed_next: BlockId::NONE,
+};
+
+/// All blocks. Those with keys that are free form a ring through [`BlockId::NONE`], so that taking
+/// from the middle (a prefix hit on a free block) is O(1).
 #[derive(Debug, Clone)]
 pub(super) struct BlockPool {
     blocks: Vec<Block>,
+    /// The first of the unused places.
+    unused: BlockId,
     free: u32,
     /// References beyond the first, over all blocks.
     shared: u64,
 }
 
 impl BlockPool {
-    /// `total` blocks with the null block; the others are free, ids ascending.
-    pub(super) fn new(total: u32) -> Self {
-        let blocks = (0..total)
-            .map(|id| Block {
-                references: 0,
-                key: None,
-                previous: BlockId(id.checked_sub(1).unwrap_or(total - 1)),
-                next: BlockId((id + 1) % total),
-            })
-            .collect();
+    /// `free` free blocks, none with a key.
+    pub(super) fn new(free: u32) -> Self {
+        let end = Block {
+            before: free,
+            ..UNUSED
+        };
         Self {
-            blocks,
-            free: total - 1,
+            blocks: vec![end],
+            unused: BlockId::NONE,
+            free,
             shared: 0,
         }
     }
@@ -76,20 +89,65 @@ impl BlockPool {
         self.blocks[id.index()].references == 0
     }
 
-    /// Takes the block at the front of the free queue; its former key comes along, to be forgotten.
+    /// The key of a block.
+    pub(super) fn key(&self, id: BlockId) -> BlockHash {
+        self.blocks[id.index()].key
+    }
+
+    /// The block behind this one in the index, or none.
+    pub(super) fn listed_next(&self, id: BlockId) -> BlockId {
+        self.blocks[id.index()].listed_next
+    }
+
+    /// Says which block is behind this one in the index.
+    pub(super) fn set_listed_next(&mut self, id: BlockId, next: BlockId) {
+        self.blocks[id.index()].listed_next = next;
+    }
+
+    /// Takes blocks from the front of the free queue, at most `most` and none with a key; how many.
+    pub(super) fn take(&mut self, most: u32) -> u32 {
+        let first = self.blocks[BlockId::NONE.index()].next;
+        let before = &mut self.blocks[first.index()].before;
+        let taken = most.min(*before);
+        *before -= taken;
+        self.free -= taken;
+        taken
+    }
+
+    /// The block at the front of the free queue, if it has a key.
     ///
     /// # Panics
     /// If the queue is empty: the caller counts first.
-    pub(super) fn take(&mut self) -> (BlockId, Option<BlockHash>) {
-        let id = self.blocks[BlockId::NULL.index()].next;
-        assert!(
-            id != BlockId::NULL,
-            "blocks are counted before they are taken"
-        );
+    pub(super) fn first(&self) -> BlockId {
+        let first = self.blocks[BlockId::NONE.index()].next;
+        assert!(self.free > 0, "blocks are counted before they are taken");
+        first
+    }
+
+    /// Takes a free block for new content. Its key is to be forgotten before.
+    pub(super) fn evict(&mut self, id: BlockId) {
         self.unlink(id);
-        let block = &mut self.blocks[id.index()];
-        block.references = 1;
-        (id, block.key.take())
+        self.blocks[id.index()].next = self.unused;
+        self.unused = id;
+    }
+
+    /// Gives a key to a block that somebody holds.
+    pub(super) fn name(&mut self, key: BlockHash) -> BlockId {
+        let id = self.unused;
+        let block = Block {
+            key,
+            references: 1,
+            ..UNUSED
+        };
+        if id == BlockId::NONE {
+            let number = u32::try_from(self.blocks.len());
+            self.blocks.push(block);
+            return BlockId(number.expect("a pool has fewer than 2^32 blocks"));
+        }
+        let place = &mut self.blocks[id.index()];
+        self.unused = place.next;
+        *place = block;
+        id
     }
 
     /// Adds a reference to a cached block, taking it out of the free queue if it is there.
@@ -102,9 +160,8 @@ impl BlockPool {
         self.blocks[id.index()].references += 1;
     }
 
-    /// Drops a reference; a block that nobody holds any more goes to the end of the free queue, or
-    /// behind `front` at its beginning if that is given and the block has no key.
-    pub(super) fn release(&mut self, id: BlockId, front: Option<&mut BlockId>) {
+    /// Drops a reference; a block that nobody holds any more goes to the end of the free queue.
+    pub(super) fn release(&mut self, id: BlockId) {
         let block = &mut self.blocks[id.index()];
         block.references = block
             .references
@@ -114,47 +171,47 @@ impl BlockPool {
             self.shared -= 1;
             return;
         }
-        match front {
-            Some(front) if block.key.is_none() => {
-                self.link_after(*front, id);
-                *front = id;
-            }
-            _ => self.link_after(self.blocks[BlockId::NULL.index()].previous, id),
-        }
+        let end = &mut self.blocks[BlockId::NONE.index()];
+        let previous = core::mem::replace(&mut end.previous, id);
+        let before = core::mem::take(&mut end.before);
+        self.blocks[previous.index()].next = id;
+        let block = &mut self.blocks[id.index()];
+        block.before = before;
+        block.previous = previous;
+        block.next = BlockId::NONE;
+        self.free += 1;
     }
 
-    /// The place before the first free block, for [`release`](Self::release).
-    pub(super) const fn front() -> BlockId {
-        BlockId::NULL
+    /// Puts blocks without a key at the end of the free queue.
+    pub(super) fn append(&mut self, count: u32) {
+        self.blocks[BlockId::NONE.index()].before += count;
+        self.free += count;
     }
 
-    /// Gives the block a key.
-    pub(super) fn set_key(&mut self, id: BlockId, key: BlockHash) {
-        self.blocks[id.index()].key = Some(key);
+    /// Puts blocks without a key at the front of the free queue.
+    pub(super) fn prepend(&mut self, count: u32) {
+        let first = self.blocks[BlockId::NONE.index()].next;
+        self.blocks[first.index()].before += count;
+        self.free += count;
     }
 
-    /// Takes all keys away.
+    /// Takes all keys away, while nobody holds a block.
     pub(super) fn clear_keys(&mut self) {
-        for block in &mut self.blocks {
-            block.key = None;
-        }
+        *self = Self::new(self.free);
     }
 
     fn unlink(&mut self, id: BlockId) {
-        let Block { previous, next, .. } = self.blocks[id.index()];
+        let Block {
+            previous,
+            next,
+            before,
+            ..
+        } = self.blocks[id.index()];
         self.blocks[previous.index()].next = next;
-        self.blocks[next.index()].previous = previous;
+        let next = &mut self.blocks[next.index()];
+        next.previous = previous;
+        next.before += before;
         self.free -= 1;
-    }
-
-    fn link_after(&mut self, previous: BlockId, id: BlockId) {
-        let next = self.blocks[previous.index()].next;
-        self.blocks[previous.index()].next = id;
-        self.blocks[next.index()].previous = id;
-        let block = &mut self.blocks[id.index()];
-        block.previous = previous;
-        block.next = next;
-        self.free += 1;
     }
 }
 
@@ -162,58 +219,79 @@ impl BlockPool {
 mod tests {
     use super::*;
 
-    fn order(pool: &BlockPool) -> Vec<u32> {
-        let mut ids = Vec::new();
+    const KEY: BlockHash = BlockHash::root(7);
+
+    /// The free queue: the ids of blocks with keys, and between them the numbers of those without.
+    fn order(pool: &BlockPool) -> Vec<(u32, Option<BlockId>)> {
+        let mut order = Vec::new();
         let mut id = pool.blocks[0].next;
-        while id != BlockId::NULL {
-            ids.push(id.0);
+        while id != BlockId::NONE {
+            order.push((pool.blocks[id.index()].before, Some(id)));
             id = pool.blocks[id.index()].next;
         }
-        ids
+        order.push((pool.blocks[0].before, None));
+        let keyed = order.len() - 1;
+        let counted: u32 = order.iter().map(|(before, _)| before).sum();
+        assert_eq!(counted as usize + keyed, pool.free as usize);
+        order
+    }
+
+    /// A pool with blocks in use that have keys, and some free ones.
+    fn with_keys<const N: usize>(free: u32) -> (BlockPool, [BlockId; N]) {
+        let mut pool = BlockPool::new(free);
+        let ids = [KEY; N].map(|key| pool.name(key));
+        (pool, ids)
     }
 
     #[test]
-    fn blocks_are_taken_in_ascending_order_at_first_and_come_back_at_the_end() {
-        let mut pool = BlockPool::new(5);
-        let first = pool.take().0;
-        let second = pool.take().0;
-        assert_eq!((first, second), (BlockId(1), BlockId(2)));
-        pool.release(second, None);
-        pool.release(first, None);
-        assert_eq!(order(&pool), [3, 4, 2, 1]);
-        assert_eq!(pool.free(), 4);
+    fn blocks_come_back_at_the_end_in_the_order_of_their_release() {
+        let (mut pool, [one, two]) = with_keys(5);
+        assert_eq!((pool.take(2), pool.free()), (2, 3));
+        pool.release(two);
+        pool.append(2);
+        pool.release(one);
+        assert_eq!(order(&pool), [(3, Some(two)), (2, Some(one)), (0, None)]);
+        assert_eq!((pool.take(9), pool.first()), (3, two));
+        pool.evict(two);
+        assert_eq!(order(&pool), [(2, Some(one)), (0, None)]);
+        assert_eq!((pool.name(KEY), pool.take(9)), (two, 2));
     }
 
     #[test]
     fn a_hit_on_a_free_block_moves_it_out_of_the_middle_of_the_queue() {
-        let mut pool = BlockPool::new(5);
-        pool.share(BlockId(3));
-        assert_eq!(order(&pool), [1, 2, 4]);
-        pool.share(BlockId(3));
-        pool.release(BlockId(3), None);
-        assert_eq!(pool.free(), 3);
-        pool.release(BlockId(3), None);
-        assert_eq!(order(&pool), [1, 2, 4, 3]);
+        let (mut pool, [one, two]) = with_keys(1);
+        pool.release(one);
+        pool.append(2);
+        pool.share(one);
+        assert_eq!(order(&pool), [(3, None)]);
+        pool.share(one);
+        pool.release(one);
+        assert_eq!((pool.free(), pool.shared()), (3, 0));
+        pool.release(one);
+        pool.release(two);
+        assert_eq!(order(&pool), [(3, Some(one)), (0, Some(two)), (0, None)]);
     }
 
     #[test]
-    fn uncached_blocks_can_be_released_to_the_front_in_release_order() {
-        let mut pool = BlockPool::new(6);
-        let ids: Vec<_> = (0..3).map(|_| pool.take().0).collect();
-        pool.set_key(ids[0], BlockHash::root(7));
-        let mut front = BlockPool::front();
-        for &id in ids.iter().rev() {
-            pool.release(id, Some(&mut front));
-        }
-        assert_eq!(order(&pool), [3, 2, 4, 5, 1]);
+    fn blocks_can_be_put_at_the_front() {
+        let (mut pool, [one]) = with_keys(0);
+        pool.prepend(1);
+        pool.release(one);
+        pool.prepend(2);
+        assert_eq!(order(&pool), [(3, Some(one)), (0, None)]);
     }
 
     #[test]
     #[should_panic(expected = "released once per reference")]
     fn a_double_release_breaks_a_named_invariant() {
-        let mut pool = BlockPool::new(3);
-        let id = pool.take().0;
-        pool.release(id, None);
-        pool.release(id, None);
+        let (mut pool, [one]) = with_keys(3);
+        pool.release(one);
+        pool.release(one);
+    }
+
+    #[test]
+    #[should_panic(expected = "counted before they are taken")]
+    fn an_empty_queue_has_no_first_block() {
+        BlockPool::new(0).first();
     }
 }

@@ -3,7 +3,7 @@
 use foretoken_des_kernel::SimTime;
 use foretoken_workload::{OrderKey, QueueSignals, Rekey};
 
-use super::{Scheduler, WAITING_EXIST};
+use super::{Scheduler, WAITING_EXIST, take_out};
 use crate::connector::{KvLoad, KvOffer};
 use crate::kv::{BlockId, block_count};
 use crate::plan::{Admission, StepPlan};
@@ -39,7 +39,7 @@ impl Scheduler {
     }
 
     /// Whether somebody could enter: a seat is free, and budget is left.
-    fn is_open(&self, budget: u32) -> bool {
+    pub(super) fn is_open(&self, budget: u32) -> bool {
         budget > 0 && self.running.len() < self.config.max_num_seqs as usize
     }
 
@@ -94,7 +94,7 @@ impl Scheduler {
         let sequence = self.sequences[slot as usize].as_mut().expect(WAITING_EXIST);
         let known = sequence.known();
         hits.clear();
-        let mut computed = sequence.computed;
+        let mut computed = sequence.own.computed;
         let (mut external, mut offer) = (0, KvOffer::Nothing);
         // Whoever comes from a load has been asked about before.
         if computed == 0 {
@@ -157,16 +157,18 @@ impl Scheduler {
         sequence.register(&mut self.kv, end);
         let resumed = sequence.status == Status::Preempted;
         sequence.status = Status::Running;
-        sequence.computed = computed;
+        sequence.own.computed = computed;
+        sequence.seat = self.admissions;
+        self.admissions += 1;
         plan.push(sequence.advance(slot, tokens, self.config.scheduling));
         plan.admitted.push(Admission {
             request,
             cached_tokens: computed,
             resumed,
         });
-        self.parked.retain(|&other| other != slot);
+        take_out(&mut self.parked, slot);
         self.waiting.remove(slot);
-        self.running.push(slot);
+        self.take_seat(slot);
         *budget -= tokens;
         Scan::Admitted
     }

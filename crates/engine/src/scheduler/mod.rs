@@ -4,12 +4,13 @@
 //! step clock in [`engine`](crate::engine) drives it, and a test can drive it in lockstep.
 
 mod admission;
+pub(crate) mod steady;
 mod transfer;
 
 use std::collections::BTreeMap;
 
 use foretoken_des_kernel::SimTime;
-use foretoken_workload::{FinishReason, Request, RequestId};
+use foretoken_workload::{DecodeRun, FinishReason, Request, RequestId};
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
@@ -21,6 +22,7 @@ use crate::plan::StepPlan;
 use crate::preemption::{PreemptionPolicy, RunningView};
 use crate::queue::WaitingQueue;
 use crate::sequence::{Sequence, Slot, Status};
+use steady::{Appointment, Clock, Named, Steady};
 
 /// An output token of a request, and whether it was the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub struct Output {
     pub number: u32,
     /// How it ended with this token, if it did.
     pub finish: Option<FinishReason>,
+    /// Whether the token is among the [decodes](Scheduler::decodes) that are told together.
+    pub(crate) counted: bool,
 }
 
 /// vLLM V1's scheduler with its KV manager.
@@ -43,6 +47,14 @@ pub struct Scheduler {
     free_slots: Vec<Slot>,
     slots: HashMap<RequestId, Slot, FxBuildHasher>,
     running: Vec<Slot>,
+    /// Seats taken so far.
+    admissions: u64,
+    clock: Clock,
+    /// Whether decodes may become steady.
+    counts_decodes: bool,
+    steady: Steady,
+    /// Those of the running that are not steady; only kept if decodes may become so.
+    visited: Vec<Slot>,
     waiting: WaitingQueue,
     preemption: Box<dyn PreemptionPolicy>,
     /// Ended requests that the workers have not been told of: one more step follows.
@@ -55,7 +67,10 @@ pub struct Scheduler {
     confirmations: Vec<KvLoad>,
     hits: Vec<BlockId>,
     views: Vec<RunningView>,
-    spare: Vec<StepPlan>,
+    named: Vec<Named>,
+    /// Plans that are over; boxed, since they go from hand to hand.
+    #[expect(clippy::vec_box, reason = "the boxes are handed out")]
+    spare: Vec<Box<StepPlan>>,
 }
 
 impl Scheduler {
@@ -72,12 +87,19 @@ impl Scheduler {
             config.semantics.uncached_first_release,
         );
         Ok(Self {
-            config,
             kv,
             sequences: Vec::new(),
             free_slots: Vec::new(),
             slots: HashMap::with_hasher(FxBuildHasher),
             running: Vec::new(),
+            admissions: 0,
+            clock: Clock {
+                asynchronous: config.scheduling == Scheduling::Asynchronous,
+                ..Clock::default()
+            },
+            counts_decodes: false,
+            steady: Steady::new(config.block_size),
+            visited: Vec::new(),
             waiting: WaitingQueue::new(policies.order),
             preemption: policies.preemption,
             unflushed: false,
@@ -86,8 +108,16 @@ impl Scheduler {
             confirmations: Vec::new(),
             hits: Vec::new(),
             views: Vec::new(),
+            named: Vec::new(),
             spare: Vec::new(),
+            config,
         })
+    }
+
+    /// Whether sequences that only decode are counted: plans do not name them then, and their tokens are
+    /// told by [`decodes`](Self::decodes). To be chosen before the first step.
+    pub(crate) fn count_decodes(&mut self, counts: bool) {
+        self.counts_decodes = counts;
     }
 
     /// The settings.
@@ -131,6 +161,8 @@ impl Scheduler {
     }
 
     /// From now on notes what changes in the prefix cache, for [`drain_kv_events`](Self::drain_kv_events).
+    /// Of requests that are there already only what others may
+    /// [repeat](Request::repeatable_tokens) is noted.
     pub fn record_kv_events(&mut self) {
         self.kv.record_events();
     }
@@ -160,7 +192,10 @@ impl Scheduler {
             request.prompt.tokens() <= self.config.max_model_len,
             "prompts are at most max_model_len long: {id} is not"
         );
-        let sequence = Sequence::new(request, transfer, self.config.max_model_len);
+        let mut sequence = Sequence::new(request, transfer, self.config.max_model_len);
+        if self.kv.records_events() {
+            sequence.keep_keys(&mut self.kv);
+        }
         let slot = if let Some(slot) = self.free_slots.pop() {
             self.sequences[slot as usize] = Some(sequence);
             slot
@@ -188,7 +223,7 @@ impl Scheduler {
     }
 
     /// Plans one step: advances the computed tokens of every sequence in it.
-    pub fn schedule(&mut self, now: SimTime) -> StepPlan {
+    pub fn schedule(&mut self, now: SimTime) -> Box<StepPlan> {
         let mut plan = self.spare.pop().unwrap_or_default();
         plan.loads.append(&mut self.confirmations);
         let mut budget = self.config.max_num_batched_tokens;
@@ -203,7 +238,187 @@ impl Scheduler {
             self.admit_waiting(&mut plan, &mut budget, threshold, now);
         }
         self.unflushed = false;
+        self.clock.planned += 1;
+        if self.counts_decodes {
+            self.settle_into(&plan);
+        }
         plan
+    }
+
+    /// Whoever sampled a token in the step just planned follows the clock from now on.
+    fn settle_into(&mut self, plan: &StepPlan) {
+        let mut joined = false;
+        for entry in plan.entries.iter().filter(|entry| entry.samples) {
+            let sequence = self.sequences[entry.slot as usize].as_mut();
+            let sequence = sequence.expect(PLANNED_EXIST);
+            if sequence.discarded == 0 {
+                self.steady
+                    .join(entry.slot, sequence, &self.clock, &self.kv);
+                joined = true;
+            }
+        }
+        if joined {
+            let sequences = &self.sequences;
+            self.visited.retain(|&slot| {
+                let sequence = sequences[slot as usize].as_ref();
+                !sequence.is_some_and(Sequence::is_steady)
+            });
+        }
+    }
+
+    /// Takes everybody off the clock.
+    fn unsettle(&mut self) {
+        if self.steady.count() == 0 {
+            return;
+        }
+        for &slot in &self.running {
+            let sequence = self.sequences[slot as usize].as_mut();
+            let sequence = sequence.expect(PLANNED_EXIST);
+            if sequence.is_steady() {
+                self.steady.leave(slot, sequence, &self.clock);
+            }
+        }
+        self.steady.clear();
+        self.visited.clone_from(&self.running);
+    }
+
+    /// Plans the running sequences with most of them by the clock, if budget and blocks are certain to
+    /// suffice for all of these.
+    fn plan_by_the_clock(&mut self, plan: &mut StepPlan, budget: &mut u32, threshold: u32) -> bool {
+        let (limit, clock) = (self.config.max_model_len, self.clock);
+        let count = self.steady.count();
+        let mut tokens = u64::from(count);
+        let mut due = self.steady.due(clock.planned, &self.sequences);
+        let mut blocks = due.len() as u64;
+        for &slot in &self.visited {
+            let sequence = self.sequence(slot);
+            let wanted = sequence.due(sequence.own, limit).min(threshold);
+            tokens += u64::from(wanted);
+            blocks += u64::from(sequence.lacks(sequence.own, wanted, &self.kv));
+        }
+        let suffices = tokens <= u64::from(*budget)
+            || (count <= *budget
+                && self
+                    .visited
+                    .first()
+                    .is_none_or(|&slot| self.sequence(slot).seat > self.steady.last_seat()));
+        if !suffices || blocks > u64::from(self.kv.free()) {
+            self.steady.put_back(clock.planned, due);
+            return false;
+        }
+        // What visited sequences may take: the steady ones are before them, or there is enough.
+        let mut left = *budget - count;
+        let mut next = 0;
+        let mut visited = 0;
+        while next < due.len() || visited < self.visited.len() {
+            let seat = self
+                .visited
+                .get(visited)
+                .map(|&slot| self.sequence(slot).seat);
+            if let Some(&appointment) = due.get(next)
+                && seat.is_none_or(|seat| appointment.seat < seat)
+            {
+                next += 1;
+                let slot = appointment.slot;
+                let sequence = self.sequences[slot as usize].as_mut();
+                let sequence = sequence.expect(PLANNED_EXIST);
+                let at = sequence.progress(&clock);
+                if sequence.due(at, limit) == 0 {
+                    self.steady.leave(slot, sequence, &clock);
+                    self.visited.insert(visited, slot);
+                    visited += 1;
+                    left += 1;
+                } else {
+                    let grown = sequence.grow(&mut self.kv, at, 1, limit);
+                    debug_assert!(grown, "blocks were counted before");
+                    let after = sequence.quiet_for(at, &clock, &self.kv).max(1);
+                    self.steady.look_at(appointment, after, clock.planned);
+                }
+                continue;
+            }
+            let slot = self.visited[visited];
+            visited += 1;
+            let sequence = self.sequences[slot as usize].as_mut();
+            let sequence = sequence.expect(PLANNED_EXIST);
+            let wanted = sequence.due(sequence.own, limit).min(threshold).min(left);
+            if wanted > 0 {
+                let grown = sequence.grow(&mut self.kv, sequence.own, wanted, limit);
+                debug_assert!(grown, "blocks were counted before");
+                plan.push(sequence.advance(slot, wanted, self.config.scheduling));
+                left -= wanted;
+            }
+        }
+        due.clear();
+        self.steady.put_back(clock.planned, due);
+        let (decodes, context) = self.steady.step();
+        plan.push_decodes(decodes, context);
+        *budget = left;
+        true
+    }
+
+    /// Sequences that decode by the clock.
+    pub(crate) fn decoding(&self) -> u32 {
+        self.steady.count()
+    }
+
+    /// Whether all who run decode by the clock and are told so, nobody can enter, and nobody wants to
+    /// hear of changes in the prefix cache.
+    pub(crate) fn only_decodes(&self) -> bool {
+        let closed = self.waiting.is_empty() || !self.is_open(u32::MAX);
+        self.steady.count() > 0
+            && self.visited.is_empty()
+            && closed
+            && self.confirmations.is_empty()
+            && self.steady.is_told()
+            && !self.kv.records_events()
+    }
+
+    /// Applies the output of the oldest step, and plans another one, where [only
+    /// decodes](Self::only_decodes) can be in both: gives the context of the new one. If a sequence ends
+    /// or anything else may run out, nothing is done.
+    pub(crate) fn decode_step(&mut self) -> Option<u64> {
+        let limit = self.config.max_model_len;
+        if self.steady.ends_by(self.clock.applied)
+            || self.steady.count() > self.config.max_num_batched_tokens
+        {
+            return None;
+        }
+        let mut clock = self.clock;
+        clock.applied += 1;
+        if self.steady.anybody_due(clock.planned) {
+            let mut due = self.steady.due(clock.planned, &self.sequences);
+            let ends = |appointment: &Appointment| {
+                let sequence = self.sequence(appointment.slot);
+                sequence.due(sequence.progress(&clock), limit) == 0
+            };
+            if due.len() > self.kv.free() as usize || due.iter().any(ends) {
+                self.steady.put_back(clock.planned, due);
+                return None;
+            }
+            for appointment in due.drain(..) {
+                let sequence = self.sequences[appointment.slot as usize].as_mut();
+                let sequence = sequence.expect(PLANNED_EXIST);
+                let at = sequence.progress(&clock);
+                let grown = sequence.grow(&mut self.kv, at, 1, limit);
+                debug_assert!(grown, "blocks were counted before");
+                let after = sequence.quiet_for(at, &clock, &self.kv).max(1);
+                self.steady.look_at(appointment, after, clock.planned);
+            }
+            self.steady.put_back(clock.planned, due);
+        }
+        let (decodes, context) = self.steady.step();
+        clock.planned += 1;
+        self.clock = clock;
+        self.unflushed = false;
+        Some(context + u64::from(decodes))
+    }
+
+    /// A sequence enters the running batch.
+    fn take_seat(&mut self, slot: Slot) {
+        self.running.push(slot);
+        if self.counts_decodes {
+            self.visited.push(slot);
+        }
     }
 
     fn plan_running(
@@ -213,6 +428,12 @@ impl Scheduler {
         threshold: u32,
         now: SimTime,
     ) {
+        if self.steady.count() > 0 {
+            if self.plan_by_the_clock(plan, budget, threshold) {
+                return;
+            }
+            self.unsettle();
+        }
         let limit = self.config.max_model_len;
         let mut index = 0;
         while index < self.running.len() && *budget > 0 {
@@ -224,10 +445,11 @@ impl Scheduler {
                 index += 1;
                 continue;
             }
-            let tokens = sequence.due(limit).min(threshold).min(*budget);
+            let own = sequence.own;
+            let tokens = sequence.due(own, limit).min(threshold).min(*budget);
             if tokens == 0 {
                 index += 1;
-            } else if sequence.grow(&mut self.kv, tokens, limit) {
+            } else if sequence.grow(&mut self.kv, own, tokens, limit) {
                 plan.push(sequence.advance(slot, tokens, self.config.scheduling));
                 *budget -= tokens;
                 index += 1;
@@ -268,7 +490,7 @@ impl Scheduler {
                 index -= usize::from(moves);
             }
             let sequence = self.sequences[slot as usize].as_mut().expect(PLANNED_EXIST);
-            if sequence.grow(&mut self.kv, tokens, limit) {
+            if sequence.grow(&mut self.kv, sequence.own, tokens, limit) {
                 plan.push(sequence.advance(slot, tokens, self.config.scheduling));
                 *budget -= tokens;
                 return Some(index + 1);
@@ -291,8 +513,8 @@ impl Scheduler {
                 priority: request.priority,
                 arrival: request.arrival,
                 blocks: sequence.table.len(),
-                computed_tokens: planned.map_or(sequence.computed, |it| it.computed_before),
-                output_tokens: sequence.outputs,
+                computed_tokens: planned.map_or(sequence.own.computed, |it| it.computed_before),
+                output_tokens: sequence.own.outputs,
                 preemptions: sequence.origin.preemptions,
             }
         }));
@@ -316,6 +538,7 @@ impl Scheduler {
         now: SimTime,
     ) -> bool {
         let slot = self.running.remove(victim);
+        take_out(&mut self.visited, slot);
         let sequence = self.sequences[slot as usize].as_mut().expect(PLANNED_EXIST);
         sequence.shrink(&mut self.kv);
         sequence.origin.preemptions += 1;
@@ -325,7 +548,7 @@ impl Scheduler {
         if let Some(entry) = planned {
             *budget += entry.tokens;
             let asynchronous = self.config.scheduling == Scheduling::Asynchronous;
-            sequence.placeholders -= u32::from(entry.samples && asynchronous);
+            sequence.own.placeholders -= u32::from(entry.samples && asynchronous);
         }
         let key = self.order_key(slot, now);
         self.waiting.push_preempted(key, id, slot);
@@ -335,40 +558,73 @@ impl Scheduler {
 
     /// Applies the output of a step, in the order of its plan: appends the sampled tokens, ends
     /// sequences and frees their blocks. Entries of requests that ended meanwhile are ignored.
-    pub fn apply(&mut self, plan: StepPlan, mut deliver: impl FnMut(Output)) {
-        let asynchronous = self.config.scheduling == Scheduling::Asynchronous;
-        for entry in plan.entries.iter().filter(|entry| entry.samples) {
-            let Some(sequence) = self.sequences[entry.slot as usize]
+    pub fn apply(&mut self, plan: Box<StepPlan>, mut deliver: impl FnMut(Output)) {
+        let asynchronous = self.clock.asynchronous;
+        let step = self.clock.applied;
+        self.clock.applied += 1;
+        let mut named = core::mem::take(&mut self.named);
+        named.clear();
+        let entries = plan.entries.iter().filter(|entry| entry.samples);
+        named.extend(entries.map(|entry| Named {
+            seat: entry.seat,
+            slot: entry.slot,
+            request: entry.request,
+            steady: false,
+        }));
+        if self.counts_decodes {
+            let planned = named.len();
+            self.steady.follow(step, &self.sequences);
+            self.steady.name(step, &self.sequences, &mut named);
+            if named.len() > planned {
+                named.sort_by_key(|named| named.seat);
+            }
+        }
+        for &part in &named {
+            let Some(sequence) = self.sequences[part.slot as usize]
                 .as_mut()
-                .filter(|sequence| sequence.id == entry.request)
+                .filter(|sequence| sequence.id == part.request)
             else {
                 continue;
             };
-            if sequence.discarded > 0 {
-                sequence.discarded -= 1;
-                continue;
+            if !part.steady {
+                if sequence.discarded > 0 {
+                    sequence.discarded -= 1;
+                    continue;
+                }
+                sequence.own.outputs += 1;
+                sequence.own.placeholders -= u32::from(asynchronous);
             }
-            sequence.outputs += 1;
-            sequence.placeholders -= u32::from(asynchronous);
+            let at = sequence.progress(&self.clock);
             if asynchronous && sequence.status == Status::Running {
-                let settled = sequence.computed - sequence.placeholders;
-                sequence.register(&mut self.kv, settled);
+                sequence.register(&mut self.kv, at.computed - at.placeholders);
             }
-            let (number, finish) = (sequence.outputs, sequence.end());
+            let finish = sequence.end(at.outputs);
             if let Some(reason) = finish {
-                self.remove(entry.slot, reason);
+                self.remove(part.slot, reason);
             }
             deliver(Output {
-                request: entry.request,
-                number,
+                request: part.request,
+                number: at.outputs,
                 finish,
+                counted: part.steady,
             });
         }
+        self.named = named;
         self.recycle(plan);
     }
 
+    /// The tokens of the step applied last that were not delivered one by one.
+    pub(crate) fn decodes<'a>(&'a self, times: &'a [SimTime]) -> DecodeRun<'a> {
+        self.steady.told(times)
+    }
+
+    /// They have been told.
+    pub(crate) fn decodes_told(&mut self) {
+        self.steady.tell_over();
+    }
+
     /// Gives a plan's memory back without applying it.
-    fn recycle(&mut self, mut plan: StepPlan) {
+    fn recycle(&mut self, mut plan: Box<StepPlan>) {
         plan.clear();
         self.spare.push(plan);
     }
@@ -381,11 +637,12 @@ impl Scheduler {
         if running == ResetRunning::Preempt {
             let mut plan = StepPlan::default();
             let mut budget = 0;
+            self.unsettle();
             while let Some(last) = self.running.len().checked_sub(1) {
                 let slot = self.running[last];
                 self.preempt(last, &mut plan, &mut budget, now);
                 let sequence = self.sequences[slot as usize].as_mut().expect(WAITING_EXIST);
-                sequence.discarded += core::mem::take(&mut sequence.placeholders);
+                sequence.discarded += core::mem::take(&mut sequence.own.placeholders);
             }
         }
         self.kv.forget_all()
@@ -396,6 +653,11 @@ impl Scheduler {
             .take()
             .expect("only existing sequences are removed");
         let id = sequence.id;
+        if reason == FinishReason::Abort {
+            self.steady.abort(slot, &mut sequence, &self.clock);
+        } else if sequence.is_steady() {
+            self.steady.end(slot, &mut sequence, &self.clock);
+        }
         let transfer = sequence.origin.transfer;
         let holds = transfer.at_end == AtEnd::Hold && reason == FinishReason::Length;
         if holds && !sequence.table.is_empty() {
@@ -409,7 +671,8 @@ impl Scheduler {
         self.slots.remove(&id);
         self.free_slots.push(slot);
         if sequence.status == Status::Running {
-            self.running.retain(|&other| other != slot);
+            take_out(&mut self.running, slot);
+            take_out(&mut self.visited, slot);
         } else {
             self.waiting.remove(slot);
             self.parked.retain(|&other| other != slot);
@@ -421,6 +684,13 @@ impl Scheduler {
         self.sequences[slot as usize]
             .as_ref()
             .expect("queues hold existing sequences")
+    }
+}
+
+/// Removes a slot from a list, if it is there.
+fn take_out(slots: &mut Vec<Slot>, slot: Slot) {
+    if let Some(place) = slots.iter().position(|&other| other == slot) {
+        slots.remove(place);
     }
 }
 

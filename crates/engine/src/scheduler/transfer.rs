@@ -75,12 +75,16 @@ impl Scheduler {
     pub(super) fn finish_load(&mut self, slot: Slot) {
         let sequence = self.sequences[slot as usize].as_mut().expect(WAITING_EXIST);
         let filled = sequence.table.len().saturating_mul(self.kv.block_size());
-        sequence.computed = filled.min(sequence.known() - 1);
+        sequence.own.computed = filled.min(sequence.known() - 1);
         sequence.status = match sequence.origin.preemptions {
             0 => Status::Waiting,
             _ => Status::Preempted,
         };
-        let computed = sequence.computed;
+        let computed = sequence.own.computed;
+        // It may have to wait on with its blocks, and finds them when its place in the queue is looked up.
+        if self.waiting.order().rekey() == Rekey::EachStep {
+            sequence.keep_keys(&mut self.kv);
+        }
         sequence.register(&mut self.kv, computed);
     }
 }

@@ -2,6 +2,7 @@
 
 mod engine;
 mod load;
+mod repeats;
 mod scheduler;
 mod transfer;
 

@@ -33,7 +33,7 @@ struct Row {
 struct Lockstep<'a> {
     setup: &'a Setup,
     scheduler: Scheduler,
-    in_flight: VecDeque<StepPlan>,
+    in_flight: VecDeque<Box<StepPlan>>,
     fates: BTreeMap<RequestId, Fate>,
     rows: Vec<Row>,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use foretoken_des_kernel::{SimDuration, SimTime};
 use foretoken_engine::{
-    Engine, EngineConfig, EngineEvent, KvEvent, KvLoad, KvOffer, KvTransfer, Semantics,
+    Engine, EngineConfig, EngineEvent, EngineStats, KvEvent, KvLoad, KvOffer, KvTransfer, Semantics,
 };
 use foretoken_latency_model::HostCosts;
 use foretoken_workload::{
@@ -19,9 +19,9 @@ use crate::load::{BLOCK_SIZE, Client, Setup, loads, setups};
 
 /// How KV crosses the border for a request, and how long that takes once it has begun.
 #[derive(Debug, Clone, Copy)]
-struct Link {
-    transfer: KvTransfer,
-    delay: SimDuration,
+pub(crate) struct Link {
+    pub(crate) transfer: KvTransfer,
+    pub(crate) delay: SimDuration,
 }
 
 impl Link {
@@ -30,7 +30,7 @@ impl Link {
     }
 }
 
-fn links() -> impl Strategy<Value = Vec<Link>> {
+pub(crate) fn links() -> impl Strategy<Value = Vec<Link>> {
     let blocks = 0_u32..4;
     let transfer = prop_oneof![
         3 => Just(KvTransfer::local()),
@@ -61,29 +61,41 @@ enum Input {
 /// Wakes after which an engine makes no progress.
 const FRUITLESS: u32 = 5_000;
 
-struct Host {
+pub(crate) struct Host {
     engine: Engine,
     links: Vec<Link>,
     inputs: BTreeMap<(SimTime, u64), Input>,
     number: u64,
-    events: Vec<(SimTime, EngineEvent<'static>)>,
+    pub(crate) events: Vec<(SimTime, EngineEvent<'static>)>,
+    /// What a scraper would see after each wake.
+    pub(crate) levels: Vec<EngineStats>,
+}
+
+/// An engine that publishes nothing of its cache.
+pub(crate) fn engine(setup: &Setup, host: HostCosts) -> Engine {
+    let config = EngineConfig {
+        scheduler: setup.config.clone(),
+        host,
+        ..EngineConfig::default()
+    };
+    let engine = Engine::new(config, Arc::new(Proportional), setup.policies());
+    engine.expect("the settings are in range")
 }
 
 impl Host {
     fn new(setup: &Setup, host: HostCosts, load: &[Client], links: &[Link]) -> Self {
-        let config = EngineConfig {
-            scheduler: setup.config.clone(),
-            host,
-            ..EngineConfig::default()
-        };
-        let engine = Engine::new(config, Arc::new(Proportional), setup.policies());
-        let engine = engine.expect("the settings are in range").with_kv_events();
+        let engine = engine(setup, host).with_kv_events();
+        Self::with_engine(engine, load, links)
+    }
+
+    pub(crate) fn with_engine(engine: Engine, load: &[Client], links: &[Link]) -> Self {
         let mut this = Self {
             engine,
             links: links.to_vec(),
             inputs: BTreeMap::new(),
             number: 0,
             events: Vec::new(),
+            levels: Vec::new(),
         };
         for client in load {
             let request = client.request.clone();
@@ -103,7 +115,7 @@ impl Host {
     }
 
     /// Plays until nothing is left to happen; `false` if the engine makes no progress any more.
-    fn run(&mut self) -> bool {
+    pub(crate) fn run(&mut self) -> bool {
         let mut fruitless = 0;
         loop {
             let input = self.inputs.first_key_value().map(|(key, _)| key.0);
@@ -142,6 +154,7 @@ impl Host {
         let stats = self.engine.stats();
         assert!(stats.kv_used <= stats.kv_total);
         assert!(self.engine.scheduler().held_blocks() <= stats.kv_used);
+        self.levels.push(stats);
         let mut fruitful = false;
         for event in new {
             match event {

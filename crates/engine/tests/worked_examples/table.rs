@@ -43,7 +43,7 @@ pub(crate) struct Play {
     transfers: Vec<(u64, RequestId)>,
     /// Until when the connector says "ask later".
     answers: Vec<(u64, RequestId)>,
-    in_flight: VecDeque<(u64, StepPlan)>,
+    in_flight: VecDeque<(u64, Box<StepPlan>)>,
     step: u64,
 }
 

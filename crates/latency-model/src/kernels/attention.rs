@@ -6,6 +6,7 @@ use super::curves::{DecodeAttentionCurve, PrefillAttentionCurve, Reuse};
 use super::lineage::Lineage;
 use crate::error::LatencyError;
 use crate::fine::Fine;
+use crate::memo::Memo;
 use crate::number::{Blend, Share};
 use crate::part::{Ideal, Part, Peaks, Sink, fine};
 use crate::shape::StepShape;
@@ -21,6 +22,8 @@ pub(super) struct Attention {
     decode: Decode,
     prefill: Prefill,
     ideal: IdealCosts,
+    /// Nanoseconds for each token of context, by the number of decodes.
+    per_token: Memo,
 }
 
 /// Costs of decodes, in nanoseconds.
@@ -146,26 +149,41 @@ impl Decode {
         self.per_context * Blend::Four.max(warm, lack)
     }
 
-    /// The same as it is added up.
-    fn slope(&self, sequences: u32) -> Fine {
-        fine(self.per_token(sequences))
-    }
-
     /// Time of `sequences` decodes that attend to `context` tokens together, `shared` of which
     /// another sequence has read before.
     pub(super) fn time(&self, sequences: u32, context: u64, shared: u64, launch: bool) -> Fine {
+        self.time_at(
+            self.per_token(sequences),
+            sequences,
+            context,
+            shared,
+            launch,
+        )
+    }
+
+    /// The same with the time of a token given.
+    fn time_at(
+        &self,
+        per_token: f64,
+        sequences: u32,
+        context: u64,
+        shared: u64,
+        launch: bool,
+    ) -> Fine {
         let launch = if launch {
             self.launches(sequences, context)
         } else {
             0.0
         };
         // Rounded down against the slope, so that the difference never turns negative.
-        let per_token = self.per_token(sequences);
         let slope = fine(per_token);
+        let time = fine(launch + f64::from(sequences) * (self.granule + self.own))
+            + slope * u128::from(context);
+        if shared == 0 {
+            return time;
+        }
         let saving = fine(per_token * self.shared_saving).min(slope);
-        fine(launch + f64::from(sequences) * (self.granule + self.own))
-            + slope * u128::from(context)
-            - saving * u128::from(shared.min(context))
+        time - saving * u128::from(shared.min(context))
     }
 }
 
@@ -255,7 +273,13 @@ impl Attention {
                 kv: shard.kv_bytes / peaks.bandwidth,
             },
             shard,
+            per_token: Memo::new(),
         })
+    }
+
+    fn per_token(&self, decodes: u32) -> f64 {
+        self.per_token
+            .number(decodes.into(), || self.decode.per_token(decodes))
     }
 
     pub(super) fn visit(&self, shape: &StepShape, count: u32, sink: &mut impl Sink) {
@@ -263,9 +287,11 @@ impl Attention {
             let context = self.shard.decode_context(shape);
             let shared = self.shard.decode_shared(shape);
             // A mixed batch is one kernel, whose launch the prefill part below carries.
+            let launch = shape.prefills == 0;
+            let per_token = self.per_token(shape.decodes);
             let time = self
                 .decode
-                .time(shape.decodes, context, shared, shape.prefills == 0);
+                .time_at(per_token, shape.decodes, context, shared, launch);
             let ideal = Ideal {
                 compute: self.ideal.context_compute * context as f64,
                 memory: self.ideal.kv * (context - shared) as f64,
@@ -293,7 +319,7 @@ impl Attention {
     /// holds: until the mean context is long enough to be split, or fills the window.
     pub(super) fn growth(&self, shape: &StepShape) -> (Fine, u64) {
         let decodes = u64::from(shape.decodes);
-        let increment = self.decode.slope(shape.decodes) * u128::from(decodes);
+        let increment = fine(self.per_token(shape.decodes)) * u128::from(decodes);
         // Step k reads `context + k decodes` tokens: how many steps stay within `limit`?
         let within = |limit: u64| {
             let room = limit.checked_sub(shape.decode_context)?;

@@ -274,10 +274,13 @@ impl LatencyModel for KernelPhysics {
             increment += growth * u128::from(group.count);
             steps = steps.min(valid);
         }
-        let first = self.step(shape);
+        let device = self.device(shape);
+        let mut first = Sum(device);
+        self.visit_host(shape, device, &mut first);
+        let Sum(first) = first;
         // While the device waits for launches, a step lasts as long as these.
         let launches = self.overheads.launches(shape, self.depth);
-        if let Some(slack) = launches.bits().checked_sub(self.device(shape).bits())
+        if let Some(slack) = launches.bits().checked_sub(device.bits())
             && increment > Fine::ZERO
         {
             let waiting = u64::try_from(slack / increment.bits())

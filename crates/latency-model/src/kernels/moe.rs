@@ -21,6 +21,8 @@ pub(super) struct Experts {
     plain: Option<Curve>,
     /// Experts that small numbers of tokens touch.
     touched: Memo,
+    /// Times, by tokens and rows of padding.
+    times: Memo,
 }
 
 #[derive(Debug, Clone)]
@@ -106,6 +108,7 @@ impl Experts {
             curve: build(arithmetic)?,
             plain: narrow.then(|| build(Arithmetic::plain(gpu))).transpose()?,
             touched: Memo::new(),
+            times: Memo::new(),
         })
     }
 
@@ -117,16 +120,19 @@ impl Experts {
         }
         let routed = rows as f64 * self.per_token;
         let touched = self.touched.number(tokens, || self.routing.touched(tokens));
-        let time = self.curve.time(routed, touched);
-        let time = self
-            .plain
-            .as_ref()
-            .map_or(time, |plain| time.min(plain.time(routed, touched)));
+        let time = self.times.time_with(tokens, rows - tokens, || {
+            let time = self.curve.time(routed, touched);
+            let time = self
+                .plain
+                .as_ref()
+                .map_or(time, |plain| time.min(plain.time(routed, touched)));
+            fine(time)
+        });
         let ideal = Ideal {
             compute: self.curve.ideal_compute_per_routed_row * routed,
             memory: self.curve.ideal_weights_per_expert * touched,
         };
-        sink.add(Part::Experts, fine(time), ideal, count);
+        sink.add(Part::Experts, time, ideal, count);
     }
 }
 

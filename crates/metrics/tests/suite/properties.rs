@@ -126,11 +126,11 @@ fn sums(summary: &Summary) -> [u64; 16] {
     ]
 }
 
-fn run() -> impl Strategy<Value = Vec<Told>> {
+pub(crate) fn run() -> impl Strategy<Value = Vec<Told>> {
     prop::collection::vec(told(), 0..40)
 }
 
-const END: SimTime = SimTime::from_nanos(1_000_000);
+pub(crate) const END: SimTime = SimTime::from_nanos(1_000_000);
 
 /// The distribution of `values` as `NumPy` has it, by sorting.
 fn naive(mut values: Vec<u64>) -> Option<[f64; 6]> {
@@ -377,7 +377,7 @@ proptest! {
 }
 
 /// The same objectives for each class that occurs.
-fn objectives(slo: Slo) -> Slos {
+pub(crate) fn objectives(slo: Slo) -> Slos {
     let classes = [SloClass::Standard, SloClass::Critical, SloClass::Batch];
     classes.map(|class| (class, slo)).into_iter().collect()
 }

@@ -1,7 +1,7 @@
 //! Runs that are told to a recorder instead of being simulated.
 
 use foretoken_des_kernel::{SimDuration, SimTime};
-use foretoken_metrics::{MetricSink, Recorder};
+use foretoken_metrics::{MetricSink, RecordSink, Recorder};
 use foretoken_workload::{
     ContentId, FinishReason, FlowId, Lifecycle, Occurrence, Prompt, RejectReason, Request,
     RequestId, Segment, SloClass, StageId,
@@ -133,6 +133,15 @@ impl Told {
 
 /// Tells all requests in order of time; what is simultaneous comes in the order of `rank`.
 pub(crate) fn record(requests: &[Told], rank: impl Fn(RequestId) -> u32) -> Recorder {
+    record_with(Recorder::new().keeping_gaps(), requests, rank)
+}
+
+/// The same, to a recorder of any kind.
+pub(crate) fn record_with<R: RecordSink>(
+    mut recorder: Recorder<R>,
+    requests: &[Told],
+    rank: impl Fn(RequestId) -> u32,
+) -> Recorder<R> {
     enum Event {
         Arrival(Box<Request>),
         Occurrence(Occurrence),
@@ -146,7 +155,6 @@ pub(crate) fn record(requests: &[Told], rank: impl Fn(RequestId) -> u32) -> Reco
     }
     // The sort is stable: what happens to one request at one instant keeps its order.
     events.sort_by_key(|&(at, rank, _)| (at, rank));
-    let mut recorder = Recorder::new().keeping_gaps();
     for (_, _, event) in events {
         match event {
             Event::Arrival(request) => recorder.on_arrival(&request),

@@ -1,0 +1,363 @@
+//! Decodes by the clock: what a step does for most of its sequences is to add one token to each, and
+//! that is counted, not written down.
+//!
+//! A sequence becomes *steady* once a step of its own samples a token. From the next step on it takes
+//! one token in each, and how far it is follows from the number of steps planned and applied since
+//! ([`Clock`]). It is looked at again where something else is due: a block has to be taken or made
+//! findable, a limit is reached (a wheel of [`Steady::due`]), or it ends (a heap of [`Steady::ends`]).
+//! So a step costs what changes in it, whatever the size of the batch.
+//!
+//! Where the budget or the free blocks might not suffice for all, everybody leaves and the step is
+//! planned one sequence after the other; steps in flight that a leaving sequence has a part in name it
+//! from then on ([`Named`]).
+
+use core::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use foretoken_des_kernel::SimTime;
+use foretoken_workload::{DecodeRun, RequestId, TokenRun};
+
+use crate::kv::KvCache;
+use crate::sequence::{NEVER, Progress, Sequence, Slot};
+
+/// Counts the steps of a scheduler, empty ones included.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Clock {
+    /// Steps planned.
+    pub(crate) planned: u64,
+    /// Steps whose output has been applied.
+    pub(crate) applied: u64,
+    /// Whether a step is planned before the output of the last one is known.
+    pub(crate) asynchronous: bool,
+}
+
+impl Clock {
+    /// How far a sequence is that stood at `own`, but for the steps from `since` on.
+    #[inline]
+    pub(crate) fn progress(&self, own: Progress, since: u64) -> Progress {
+        let planned = count(self.planned.saturating_sub(since));
+        let applied = count(self.applied.saturating_sub(since));
+        let in_flight = if self.asynchronous {
+            planned - applied
+        } else {
+            0
+        };
+        Progress {
+            outputs: own.outputs + applied,
+            computed: own.computed + planned,
+            placeholders: own.placeholders + in_flight,
+        }
+    }
+}
+
+#[inline]
+fn count(steps: u64) -> u32 {
+    u32::try_from(steps).expect("a sequence takes fewer than 2^32 steps")
+}
+
+/// When a steady sequence is looked at. It is void if the sequence in the slot has not been steady since
+/// that step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Appointment {
+    /// The order of visits.
+    pub(super) seat: u64,
+    pub(super) slot: Slot,
+    pub(super) since: u64,
+}
+
+impl Appointment {
+    pub(super) fn holds(&self, sequences: &[Option<Sequence>]) -> bool {
+        let sequence = sequences[self.slot as usize].as_ref();
+        sequence.is_some_and(|sequence| sequence.since == self.since)
+    }
+}
+
+/// A part in a step whose output is applied by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Named {
+    pub(super) seat: u64,
+    pub(super) slot: Slot,
+    pub(super) request: RequestId,
+    /// Whether it follows the clock, and got its token by it.
+    pub(super) steady: bool,
+}
+
+/// The steady sequences.
+#[derive(Debug)]
+pub(super) struct Steady {
+    count: u32,
+    /// Their computed tokens, summed.
+    context: u64,
+    /// No seat of a steady sequence is behind this one.
+    last_seat: u64,
+    /// Who is looked at in the plan of a step, by its number; as many steps ahead as a block has tokens.
+    wheel: Vec<Vec<Appointment>>,
+    /// Who ends with the output of a step, by its number.
+    ends: BinaryHeap<Reverse<(u64, Appointment)>>,
+    /// Parts of sequences that have left, with the numbers of their steps.
+    left_behind: Vec<(u64, Named)>,
+    told: Told,
+}
+
+/// Those whose tokens are told together, once a step.
+#[derive(Debug, Default)]
+struct Told {
+    /// Who follows, from the output of which step on.
+    joining: VecDeque<Appointment>,
+    members: Vec<RequestId>,
+    /// Their slots.
+    slots: Vec<Slot>,
+    /// By slot, where it stands among them, if it does.
+    places: Vec<Option<u32>>,
+    /// Members that have got their last token.
+    ended: Vec<Slot>,
+    joined: Vec<RequestId>,
+    left: Vec<RequestId>,
+}
+
+impl Steady {
+    pub(super) fn new(block_size: u32) -> Self {
+        Self {
+            count: 0,
+            context: 0,
+            last_seat: 0,
+            wheel: vec![Vec::new(); block_size as usize + 1],
+            ends: BinaryHeap::new(),
+            left_behind: Vec::new(),
+            told: Told::default(),
+        }
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        self.count
+    }
+
+    pub(super) fn last_seat(&self) -> u64 {
+        self.last_seat
+    }
+
+    /// All of them compute one token in the step being planned: how many there are, and their computed
+    /// tokens before it.
+    pub(super) fn step(&mut self) -> (u32, u64) {
+        let context = self.context;
+        self.context += u64::from(self.count);
+        (self.count, context)
+    }
+
+    /// `sequence`, which samples a token in the step planned last, follows the clock.
+    pub(super) fn join(
+        &mut self,
+        slot: Slot,
+        sequence: &mut Sequence,
+        clock: &Clock,
+        kv: &KvCache,
+    ) {
+        let since = clock.planned;
+        let appointment = Appointment {
+            seat: sequence.seat,
+            slot,
+            since,
+        };
+        sequence.since = since;
+        self.count += 1;
+        self.context += u64::from(sequence.own.computed);
+        self.last_seat = self.last_seat.max(sequence.seat);
+        self.look_at(
+            appointment,
+            sequence.quiet_for(sequence.own, clock, kv),
+            since,
+        );
+        let in_flight = if clock.asynchronous {
+            sequence.own.placeholders
+        } else {
+            1
+        };
+        if let Some(later) = sequence.outputs_left(in_flight).checked_sub(1) {
+            let last = since + u64::from(later);
+            self.ends.push(Reverse((last, appointment)));
+        }
+        self.told.joining.push_back(appointment);
+    }
+
+    /// Looks at a sequence in the plan of the step `after` steps behind `step`.
+    pub(super) fn look_at(&mut self, appointment: Appointment, after: u32, step: u64) {
+        // Beyond one turn of the wheel it is looked at too early, which does no harm.
+        let after = u64::from(after).min(self.wheel.len() as u64 - 1);
+        let place = (step + after) % self.wheel.len() as u64;
+        self.wheel[place as usize].push(appointment);
+    }
+
+    /// Whether anybody may have to be looked at in the plan of this step.
+    pub(super) fn anybody_due(&self, step: u64) -> bool {
+        !self.wheel[(step % self.wheel.len() as u64) as usize].is_empty()
+    }
+
+    /// Whether anybody may end with the output of this step.
+    pub(super) fn ends_by(&self, step: u64) -> bool {
+        self.ends
+            .peek()
+            .is_some_and(|&Reverse((last, _))| last <= step)
+    }
+
+    /// Whether all are told together, and steps in flight name nobody else.
+    pub(super) fn is_told(&self) -> bool {
+        self.told.members.len() == self.count as usize
+            && self.told.joining.is_empty()
+            && self.told.left.is_empty()
+            && self.left_behind.is_empty()
+    }
+
+    /// Who is to be looked at in the plan of this step, in the order of seats.
+    pub(super) fn due(&mut self, step: u64, sequences: &[Option<Sequence>]) -> Vec<Appointment> {
+        let place = (step % self.wheel.len() as u64) as usize;
+        let mut due = core::mem::take(&mut self.wheel[place]);
+        due.retain(|appointment| appointment.holds(sequences));
+        if !due.is_sorted() {
+            due.sort_unstable();
+        }
+        due
+    }
+
+    /// Puts back what [`due`](Self::due) gave: its memory, with what is left in it.
+    pub(super) fn put_back(&mut self, step: u64, due: Vec<Appointment>) {
+        let place = (step % self.wheel.len() as u64) as usize;
+        self.wheel[place] = due;
+    }
+
+    /// Follows the clock no more, and is looked at one by one. From `left` on steps do without it; those
+    /// in flight name it.
+    pub(super) fn leave(&mut self, slot: Slot, sequence: &mut Sequence, clock: &Clock) {
+        let since = sequence.since;
+        let progress = sequence.progress(clock);
+        let named = Named {
+            seat: sequence.seat,
+            slot,
+            request: sequence.id,
+            steady: false,
+        };
+        let in_flight = since.max(clock.applied)..clock.planned;
+        self.left_behind.extend(in_flight.map(|step| (step, named)));
+        self.forget(sequence, progress);
+        sequence.own = progress;
+        if let Some(id) = self.told.remove(slot) {
+            self.told.left.push(id);
+        }
+    }
+
+    /// It has got its last token. Its place among those who are told stays until that is
+    /// [over](Self::tell_over).
+    pub(super) fn end(&mut self, slot: Slot, sequence: &mut Sequence, clock: &Clock) {
+        let progress = sequence.progress(clock);
+        self.forget(sequence, progress);
+        self.told.ended.push(slot);
+    }
+
+    /// It ends before its last token.
+    pub(super) fn abort(&mut self, slot: Slot, sequence: &mut Sequence, clock: &Clock) {
+        if sequence.is_steady() {
+            let progress = sequence.progress(clock);
+            self.forget(sequence, progress);
+            self.told.remove(slot);
+        }
+        self.told.left.retain(|&id| id != sequence.id);
+    }
+
+    /// After all have left: nobody is looked at, nor ends by the clock.
+    pub(super) fn clear(&mut self) {
+        debug_assert!(self.count == 0 && self.context == 0, "all have left");
+        self.wheel.iter_mut().for_each(Vec::clear);
+        self.ends.clear();
+        self.told.joining.clear();
+        self.last_seat = 0;
+    }
+
+    fn forget(&mut self, sequence: &mut Sequence, progress: Progress) {
+        self.count -= 1;
+        self.context -= u64::from(progress.computed);
+        sequence.since = NEVER;
+    }
+
+    /// Adds those whose part in a step has to be applied by name, though its plan does not name them:
+    /// they have left since, or end with it.
+    pub(super) fn name(&mut self, step: u64, sequences: &[Option<Sequence>], to: &mut Vec<Named>) {
+        if !self.left_behind.is_empty() {
+            let mine = self.left_behind.iter().filter(|(part, _)| *part == step);
+            to.extend(mine.map(|(_, named)| *named));
+            self.left_behind.retain(|(part, _)| *part != step);
+        }
+        while let Some(&Reverse((last, end))) = self.ends.peek()
+            && last <= step
+        {
+            self.ends.pop();
+            if end.holds(sequences)
+                && let Some(sequence) = &sequences[end.slot as usize]
+            {
+                to.push(Named {
+                    seat: end.seat,
+                    slot: end.slot,
+                    request: sequence.id,
+                    steady: true,
+                });
+            }
+        }
+    }
+
+    /// The output of a step is applied: who takes part in it for the first time is told from now on.
+    pub(super) fn follow(&mut self, step: u64, sequences: &[Option<Sequence>]) {
+        while let Some(&joining) = self.told.joining.front()
+            && joining.since <= step
+        {
+            self.told.joining.pop_front();
+            if joining.holds(sequences)
+                && let Some(sequence) = &sequences[joining.slot as usize]
+            {
+                self.told.push(joining.slot, sequence.id);
+            }
+        }
+    }
+
+    /// The tokens of the step applied last, but for those of named sequences.
+    pub(super) fn told<'a>(&'a self, times: &'a [SimTime]) -> DecodeRun<'a> {
+        let times = if self.told.members.is_empty() {
+            &[]
+        } else {
+            times
+        };
+        let mut run = DecodeRun::new(TokenRun::new(&self.told.members, times));
+        run.joined = &self.told.joined;
+        run.left = &self.told.left;
+        run
+    }
+
+    /// What was to be told has been.
+    pub(super) fn tell_over(&mut self) {
+        self.told.joined.clear();
+        self.told.left.clear();
+        while let Some(slot) = self.told.ended.pop() {
+            self.told.remove(slot);
+        }
+    }
+}
+
+impl Told {
+    fn push(&mut self, slot: Slot, id: RequestId) {
+        let index = slot as usize;
+        if self.places.len() <= index {
+            self.places.resize(index + 1, None);
+        }
+        self.places[index] = u32::try_from(self.members.len()).ok();
+        self.members.push(id);
+        self.slots.push(slot);
+        self.joined.push(id);
+    }
+
+    fn remove(&mut self, slot: Slot) -> Option<RequestId> {
+        let place = self.places.get_mut(slot as usize)?.take()?;
+        let id = self.members.swap_remove(place as usize);
+        self.slots.swap_remove(place as usize);
+        if let Some(&moved) = self.slots.get(place as usize) {
+            self.places[moved as usize] = Some(place);
+        }
+        Some(id)
+    }
+}
