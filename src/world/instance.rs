@@ -48,8 +48,6 @@ pub(crate) struct Instance {
     gauges: EngineMetrics,
     /// KV blocks in use, of which the gauges have the share only once somebody asks.
     kv_used: u32,
-    /// Whether the gauges' adapters are not those that gateways were told of.
-    pub(super) changed: bool,
     /// Requests by adapter: waiting and running. Those of the base model are not counted.
     adapters: BTreeMap<Arc<str>, [u32; 2]>,
 }
@@ -75,7 +73,6 @@ impl Instance {
             level,
             gauges: EngineMetrics::default(),
             kv_used: 0,
-            changed: false,
             adapters: BTreeMap::new(),
         };
         instance.refresh_gauges();
@@ -97,19 +94,12 @@ impl Instance {
         let level = level(self.level.instance, self.engine.stats());
         (level != self.level).then(|| {
             self.level = level;
-            self.changed = true;
             level
         })
     }
 
-    /// Whether [`show`](Self::show) shows anything else than when it was asked last; to be asked after
-    /// [`take_level`](Self::take_level).
-    pub(crate) fn takes_change(&mut self) -> bool {
-        core::mem::take(&mut self.changed)
-    }
-
-    /// What its gauges would be if they were refreshed at any time, and what is still in the front end
-    /// counted; only adapters are as of the last step.
+    /// Shows its level: what its gauges would be if they were refreshed at any time, and what is still in
+    /// the front end counted; only adapters are as of the last step.
     pub(crate) fn show(&self, view: &mut EndpointView) {
         view.running = self.level.running;
         view.queued = self.level.waiting;
@@ -142,7 +132,6 @@ impl Instance {
                 running: with(1),
                 max: self.identity.max_adapters,
             });
-            self.changed = true;
         }
     }
 

@@ -390,15 +390,11 @@ impl<S: MetricSink> World<S> {
     /// After an engine was touched: reports its level if it changed, and asks for the next wake-up
     /// if that is not on its way already.
     fn settle(&mut self, engine: usize, cx: &mut Context<'_, Event>) {
+        self.mark_unseen(engine);
         let instance = &mut self.engines[engine];
-        let level = instance.take_level();
-        if let Some(level) = &level {
-            self.sink.on_level(cx.now(), level);
+        if let Some(level) = instance.take_level() {
+            self.sink.on_level(cx.now(), &level);
         }
-        if instance.takes_change() {
-            self.mark_unseen(engine);
-        }
-        let instance = &mut self.engines[engine];
         let wake = instance.engine.next_wake();
         if let Some((time, asked)) = instance.wake_up.ask(wake) {
             cx.at(time, Event::Wake { engine, asked });

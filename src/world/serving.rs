@@ -162,7 +162,6 @@ impl<S: MetricSink> World<S> {
             level,
             last_told,
             fruitless,
-            changed,
             ..
         } = instance;
         // Nothing else happens before the next event.
@@ -181,7 +180,6 @@ impl<S: MetricSink> World<S> {
             }),
             EngineEvent::Level { at, stats } => {
                 *level = instance::level(level.instance, stats);
-                *changed = true;
                 self.sink.on_level(at, level);
             }
             EngineEvent::Decodes(run) if reported.entries.is_empty() => {

@@ -30,7 +30,7 @@ pub(crate) struct Metrics {
     values: EngineMetrics,
 }
 
-/// Engines that are not any more what a gateway has seen of them.
+/// Engines that may not be any more what a gateway has seen of them.
 #[derive(Debug, Clone)]
 pub(crate) struct Unseen {
     engines: Vec<usize>,
@@ -55,7 +55,7 @@ impl Unseen {
 }
 
 impl<S: MetricSink> World<S> {
-    /// Nothing that a gateway could have seen of an engine before is true any more.
+    /// An engine was touched, or returns: what gateways have seen of it may not be true any more.
     pub(super) fn mark_unseen(&mut self, engine: usize) {
         for unseen in &mut self.unseen {
             unseen.mark(engine);

@@ -21,6 +21,21 @@ fn pickers(count: i64) -> Vec<Box<dyn Picker>> {
 
 proptest! {
     #[test]
+    fn the_largest_total_is_picked_as_if_all_were_shuffled_and_sorted(
+        totals in vec(prop_oneof![Just(0.0), Just(1.0), -2.0..8.0], 1..12),
+        seed in any::<u64>(),
+    ) {
+        let stream = RngStreams::new(seed, 0).stream("picks", 0);
+        let (mut rng, mut other, mut picks) = (stream.clone(), stream, Vec::new());
+        MaxScorePicker::default().pick(&totals, &mut rng, &mut picks);
+        let mut order: Vec<usize> = (0..totals.len()).collect();
+        other.shuffle(&mut order);
+        order.sort_by(|&one, &two| totals[two].total_cmp(&totals[one]));
+        prop_assert_eq!(picks, [order[0]]);
+        prop_assert_eq!(rng, other);
+    }
+
+    #[test]
     fn picks_are_different_candidates_and_as_many_as_wanted(
         totals in vec(prop_oneof![Just(0.0), Just(1.0), -2.0..8.0], 1..12),
         count in -2..15_i64,
