@@ -35,13 +35,13 @@ fn roomy() -> SchedulerConfig {
     }
 }
 
-/// Requests at equal distances; every prompt is new.
+/// Requests at equal distances; every prompt is new, and nobody repeats it.
 fn requests(count: u32, gap: SimDuration, prompt: u32, output: u32) -> VecDeque<Request> {
     let requests = (0..count).map(|number| {
         let text = Segment::new(ContentId::new(u64::from(number)), prompt);
         let prompt = Prompt::new([text]).expect("not empty");
         let arrival = SimTime::ZERO + gap * u64::from(number);
-        Request::new(RequestId::new(number), arrival, prompt, output)
+        Request::new(RequestId::new(number), arrival, prompt, output).repeatable_up_to(0)
     });
     requests.collect()
 }
