@@ -80,7 +80,7 @@ impl<'a> Lines<'a> {
 
 /// Prints to standard output. A reader that has seen enough (`| head`) is no failure.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    match writeln!(std::io::stdout(), "{text}") {
+    match writeln!(io::stdout(), "{text}") {
         Err(source) if source.kind() != ErrorKind::BrokenPipe => Err(Failure::Write {
             path: "standard output".into(),
             source,
