@@ -173,10 +173,13 @@ impl Sent {
 /// Copies of each block, the block that was used least recently first; a copy with a time is believed
 /// until then.
 #[derive(Default)]
-struct Published(Vec<(BlockHash, Vec<(usize, Option<u64>)>)>);
+struct Published(Vec<(BlockHash, Vec<Held>)>);
+
+/// Where a copy is, and until when it is believed.
+type Held = (usize, Option<u64>);
 
 impl Published {
-    fn add(&mut self, key: BlockHash, copy: (usize, Option<u64>), seconds: u64) {
+    fn add(&mut self, key: BlockHash, copy: Held, seconds: u64) {
         let place = self.0.iter().position(|(other, _)| *other == key);
         let (_, mut copies) = place
             .map(|place| self.0.remove(place))
@@ -199,7 +202,7 @@ impl Published {
         }
     }
 
-    fn drop(&mut self, gone: impl Fn(BlockHash, (usize, Option<u64>)) -> bool) {
+    fn drop(&mut self, gone: impl Fn(BlockHash, Held) -> bool) {
         for (key, copies) in &mut self.0 {
             copies.retain(|copy| !gone(*key, *copy));
         }
@@ -214,8 +217,7 @@ impl Published {
             };
             let used = self.0.remove(place);
             self.0.push(used.clone());
-            let believed =
-                |&&(_, until): &&(usize, Option<u64>)| until.is_none_or(|until| seconds < until);
+            let believed = |&&(_, until): &&Held| until.is_none_or(|until| seconds < until);
             let mut anyone = false;
             for (view, found) in pool.0.iter().zip(&mut found) {
                 let mut here = used.1.iter().filter(believed);
