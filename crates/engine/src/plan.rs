@@ -92,14 +92,16 @@ impl StepPlan {
         self.shape.sampled += decodes;
     }
 
-    /// Whether it is nothing but so many decodes that are not named.
-    pub(crate) fn is_decodes(&self, count: u32) -> bool {
-        self.entries.is_empty() && self.shape.decodes == count
+    /// Whether it is nothing but decodes that are not named.
+    pub(crate) fn is_decodes(&self) -> bool {
+        self.entries.is_empty() && self.shape.decodes > 0
     }
 
-    /// The step of the [same decodes](Self::is_decodes) that ends with `context` tokens together.
-    pub(crate) fn set_context(&mut self, context: u64) {
-        self.shape.decode_context = context;
+    /// Makes it nothing but the decodes of `shape`, which are not named.
+    pub(crate) fn set_decodes(&mut self, shape: &StepShape) {
+        self.clear();
+        let decodes = shape.decodes;
+        self.push_decodes(decodes, shape.decode_context - u64::from(decodes));
     }
 
     /// Takes a sequence out again, if it is in. All are named.

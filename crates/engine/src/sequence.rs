@@ -54,6 +54,8 @@ pub(crate) struct Sequence {
     pub(crate) own: Progress,
     /// From this step on it takes part in every one, without being named; or [`NEVER`].
     pub(crate) since: u64,
+    /// Whether its blocks are taken by the clock, too: its table is as of the step `since`.
+    pub(crate) counted: bool,
     /// Its place in the order of admissions.
     pub(crate) seat: u64,
     /// Output tokens of steps in flight that a reset of the prefix cache threw away.
@@ -91,6 +93,7 @@ impl Sequence {
             longest: prompt.saturating_add(request.max_tokens),
             own: Progress::default(),
             since: NEVER,
+            counted: false,
             seat: 0,
             discarded: 0,
             quiet_below: 0,
@@ -200,6 +203,27 @@ impl Sequence {
         let lag = u32::from(clock.asynchronous);
         let until = kv.quiet_below(&self.table, lag).min(self.last_quiet);
         until.saturating_sub(at.computed)
+    }
+
+    /// In how many steps of one token from its own last one a limit may be reached.
+    pub(crate) fn until_limit(&self) -> u32 {
+        self.last_quiet.saturating_sub(self.own.computed)
+    }
+
+    /// In how many steps of one token from its own last one it takes a block, and then once a block, if
+    /// that is all that its blocks need.
+    pub(crate) fn until_block(&self, kv: &KvCache) -> Option<u32> {
+        let left = self.table.room().checked_sub(self.own.computed)?;
+        let counts = kv.only_counts(&self.table, self.origin.repeatable);
+        (counts && left < kv.block_size()).then_some(left)
+    }
+
+    /// Enters the blocks that were taken by the clock into its table.
+    pub(crate) fn count_up(&mut self, at: Progress, clock: &Clock, kv: &KvCache) {
+        if core::mem::take(&mut self.counted) && at.computed > self.own.computed {
+            let lag = u32::from(clock.asynchronous);
+            kv.count_up(&mut self.table, at.computed, at.computed - lag);
+        }
     }
 
     /// From now on all its blocks get keys, be it only that it may look for them itself or that others

@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use foretoken_des_kernel::{SimDuration, SimTime};
 use foretoken_engine::{
-    AtEnd, Engine, EngineConfig, EngineEvent, KvOffer, KvTransfer, LastAdmitted, LeastUrgent,
-    Policies, PreemptionPolicy, RunningView, SchedulerConfig, Scheduling, Semantics,
+    AtEnd, Engine, EngineConfig, EngineEvent, EngineStats, KvOffer, KvTransfer, LastAdmitted,
+    LeastUrgent, Policies, PreemptionPolicy, RunningView, SchedulerConfig, Scheduling, Semantics,
+    StepReport,
 };
 use foretoken_latency_model::{Fine, HostCosts, LatencyModel, StepShape};
 use foretoken_workload::order::{ByPriority, LongestPrefixMatch, ShortestJobFirst};
@@ -21,6 +22,9 @@ use foretoken_workload::{
 
 /// Loads for each digest.
 const LOADS: u64 = 40;
+
+/// Loads that are done in each way, for each order and kind of scheduling.
+const COMPARED: u64 = 200;
 
 /// Wakes after which a load is left alone: some never end.
 const WAKES: u32 = 3_000;
@@ -179,7 +183,40 @@ struct Host {
     begun: BTreeSet<RequestId>,
     /// Whose tokens are told together.
     members: BTreeSet<RequestId>,
+    /// Whether requests say what nobody repeats.
+    marks: bool,
+    /// Whether the engine may run ahead to the next input.
+    ahead: bool,
+    books: Books,
     digest: Digest,
+}
+
+/// What happened, whenever it was told.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Books {
+    steps: Vec<StepReport>,
+    requests: BTreeMap<RequestId, Vec<(SimTime, Lifecycle)>>,
+    /// How full the engine was from when on.
+    levels: BTreeMap<SimTime, EngineStats>,
+    level: EngineStats,
+    unended: bool,
+}
+
+impl Books {
+    fn look(&mut self, at: SimTime, stats: EngineStats) {
+        if self.level != stats {
+            self.level = stats;
+            self.levels.insert(at, stats);
+        }
+    }
+
+    /// Without levels that lasted for no time.
+    fn settled(mut self) -> Self {
+        let mut before = EngineStats::default();
+        self.levels
+            .retain(|_, level| core::mem::replace(&mut before, *level) != *level);
+        self
+    }
 }
 
 impl Host {
@@ -214,9 +251,13 @@ impl Host {
                 let said = Segment::new(ContentId::output_of(earlier), numbers.below(30));
                 segments.insert(1, said);
             }
+            let repeatable = segments[..segments.len() - 1].iter().map(|it| it.len).sum();
             let prompt = Prompt::new(segments).expect("the own part is not empty");
             let limit = 1 + numbers.below(60);
             let mut request = Request::new(id, now, prompt, limit);
+            if self.marks && numbers.one_in(2) {
+                request = request.repeatable_up_to(repeatable);
+            }
             if numbers.one_in(2) {
                 request = request.stopping(1 + numbers.below(40), limit);
             }
@@ -250,9 +291,11 @@ impl Host {
     }
 
     fn run(&mut self) {
+        self.books.unended = true;
         for _ in 0..WAKES {
             let input = self.inputs.first_key_value().map(|(key, _)| key.0);
             let Some(now) = input.into_iter().chain(self.engine.next_wake()).min() else {
+                self.books.unended = false;
                 break;
             };
             while let Some(entry) = self.inputs.first_entry()
@@ -268,6 +311,7 @@ impl Host {
                     Input::Release(id) => self.engine.release_kv(now, id),
                 }
             }
+            self.books.look(now, self.engine.stats());
             if self.engine.next_wake() == Some(now) {
                 self.advance(now);
             }
@@ -279,7 +323,10 @@ impl Host {
     fn advance(&mut self, now: SimTime) {
         let mut events = Vec::new();
         let (begun, members) = (&mut self.begun, &mut self.members);
-        self.engine.advance(now, &mut |event| {
+        let books = &mut self.books;
+        let next = self.inputs.first_key_value().map(|(key, _)| key.0);
+        let until = next.filter(|_| self.ahead).unwrap_or(now);
+        self.engine.advance_until(now, until, &mut |event| {
             match event {
                 EngineEvent::FirstTokens(run) => {
                     assert!(run.requests.iter().all(|&request| begun.insert(request)));
@@ -305,8 +352,22 @@ impl Host {
                 }
                 _ => {}
             }
+            if let EngineEvent::Level { at, stats } = event {
+                return books.look(at, stats);
+            }
             event.one_by_one(|event| events.push(event));
         });
+        for event in &events {
+            match *event {
+                EngineEvent::Step(step) => self.books.steps.push(step),
+                EngineEvent::Request(it) => {
+                    let book = self.books.requests.entry(it.request).or_default();
+                    book.push((it.at, it.what));
+                }
+                _ => {}
+            }
+        }
+        self.books.look(now, self.engine.stats());
         let mut output = Vec::new();
         for event in events {
             match event {
@@ -359,6 +420,71 @@ fn is_output(occurrence: &Occurrence) -> bool {
     )
 }
 
+/// How engines do their steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    StepByStep,
+    /// Decodes are counted.
+    Counted,
+    /// And the engine runs ahead as far as it may.
+    Ahead,
+}
+
+/// What happens under a load in which requests say what nobody repeats; nobody listens to the cache.
+fn books(order: Order, scheduling: Scheduling, seed: u64, mode: Mode) -> Books {
+    let mut numbers = Numbers(seed << 32 | 1 << 16 | order as u64);
+    let prefix_caching = !numbers.one_in(4);
+    let config = config(&mut numbers, scheduling, prefix_caching);
+    let engine = Engine::new(config, Arc::new(Proportional), policies(order));
+    let mut engine = engine.expect("the settings are in range");
+    if mode == Mode::StepByStep {
+        engine = engine.step_by_step();
+    }
+    let mut host = Host {
+        engine,
+        numbers,
+        inputs: BTreeMap::new(),
+        begun: BTreeSet::new(),
+        members: BTreeSet::new(),
+        marks: true,
+        ahead: mode == Mode::Ahead,
+        books: Books::default(),
+        digest: Digest(0),
+    };
+    host.load();
+    host.run();
+    host.books.settled()
+}
+
+#[test]
+fn counting_and_running_ahead_change_nothing() {
+    let orders = [
+        Order::Fcfs,
+        Order::Priority,
+        Order::ShortestJob,
+        Order::LongestPrefix,
+        Order::FcfsCheapest,
+    ];
+    for order in orders {
+        for scheduling in [Scheduling::Synchronous, Scheduling::Asynchronous] {
+            for seed in 0..COMPARED {
+                let expected = books(order, scheduling, seed, Mode::StepByStep);
+                // Some loads never end, and are left at different times.
+                if expected.unended {
+                    continue;
+                }
+                for mode in [Mode::Counted, Mode::Ahead] {
+                    let found = books(order, scheduling, seed, mode);
+                    assert!(
+                        found == expected,
+                        "{order:?}, {scheduling:?}, load {seed}, {mode:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
 /// The digest of many loads.
 fn digest(order: Order, scheduling: Scheduling, prefix_caching: bool, step_by_step: bool) -> u64 {
     let mut digest = Digest(0xcbf2_9ce4_8422_2325);
@@ -377,6 +503,9 @@ fn digest(order: Order, scheduling: Scheduling, prefix_caching: bool, step_by_st
             inputs,
             begun: BTreeSet::new(),
             members: BTreeSet::new(),
+            marks: false,
+            ahead: false,
+            books: Books::default(),
             digest,
         };
         host.load();

@@ -9,7 +9,7 @@ use foretoken_des_kernel::SimTime;
 use foretoken_latency_model::{DecodeLaw, Fine, LatencyModel, StepShape};
 
 use super::{Engine, LONGEST_STEP, Phase, floor};
-use crate::config::{EngineConfig, Scheduling};
+use crate::config::Scheduling;
 use crate::event::{EngineEvent, StepReport};
 
 /// Steps that are done before their tokens are told, so that these need little memory.
@@ -22,28 +22,6 @@ pub(super) struct DecodeTimes {
     /// much of it is shared.
     expected: (u32, u64, u64),
     law: Option<Law>,
-}
-
-/// How so many decodes are launched, and what their steps cost the host.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct DecodeCosts {
-    shape: StepShape,
-    schedule: Fine,
-    update: Fine,
-    /// To send all tokens, one after the other.
-    deliver: Fine,
-}
-
-impl DecodeCosts {
-    fn of(count: u32, config: &EngineConfig) -> Self {
-        let (host, sequences) = (&config.host, u64::from(count));
-        Self {
-            shape: config.launched(StepShape::decode(count, 0)),
-            schedule: Fine::from(host.schedule + host.schedule_per_sequence * sequences),
-            update: Fine::from(host.update + host.update_per_sequence * sequences),
-            deliver: Fine::from(host.deliver_per_sequence * sequences),
-        }
-    }
 }
 
 #[derive(Debug)]
@@ -94,12 +72,14 @@ impl DecodeTimes {
 }
 
 /// A batch in flight.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct InFlight {
     start: SimTime,
     end: Fine,
-    context: u64,
-    shared: u64,
+    /// What it computes, if that is nothing but decodes by the clock; else nothing.
+    shape: StepShape,
+    /// Sequences of the step.
+    sequences: u32,
 }
 
 impl Engine {
@@ -111,55 +91,55 @@ impl Engine {
         let arrives = self.inbox.first_key_value().map(|(key, _)| key.0);
         let until = arrives.map_or(until, |arrives| arrives.min(until));
         let count = self.scheduler.decoding();
-        if self.decode_costs.shape.decodes != count {
-            self.decode_costs = DecodeCosts::of(count, &self.config);
+        if self.launched.decodes != count {
+            self.launched = self.config.launched(StepShape::decode(count, 0));
         }
-        let DecodeCosts {
-            mut shape,
-            schedule,
-            update,
-            deliver: deliver_all,
-        } = self.decode_costs;
-        let shared = self.scheduler.kv().shared_tokens();
-        let deliver = Fine::from(self.config.host.deliver);
+        let mut shape = self.launched;
+        shape.shared_context = self.scheduler.kv().shared_tokens();
+        let host = self.config.host;
+        let schedule = host.schedule + host.schedule_per_sequence * u64::from(count);
         let asynchronous = self.config.scheduler.scheduling == Scheduling::Asynchronous;
         let mut used = self.scheduler.kv().used();
+        let mut steps = 0;
         self.times.clear();
-        loop {
+        // A batch of something else is left to the general way.
+        while steps < AT_ONCE && oldest.shape.decodes > 0 {
             let now = floor(self.wake).max(self.now);
-            if now >= until || self.times.len() == AT_ONCE {
+            if now >= until {
                 break;
             }
-            let Some(context) = self.scheduler.decode_step() else {
+            let Some(context) = self.scheduler.decode_step(steps == 0) else {
                 break;
             };
+            steps += 1;
             self.now = now;
             // The output of the oldest batch.
-            shape.decode_context = oldest.context;
-            shape.shared_context = oldest.shared;
             report(EngineEvent::Step(StepReport {
                 start: oldest.start,
                 end: floor(oldest.end),
-                shape,
+                shape: oldest.shape,
             }));
-            self.output_free = self.wake.max(self.output_free) + deliver_all;
-            self.times.push(floor(self.output_free + deliver));
+            let sampled = u64::from(oldest.sequences);
+            self.output_free =
+                self.wake.max(self.output_free) + Fine::from(host.deliver_per_sequence * sampled);
+            self.times
+                .push(floor(self.output_free + Fine::from(host.deliver)));
             // The next one.
             shape.decode_context = context;
-            shape.shared_context = shared;
-            let submit = self.wake + schedule;
+            let submit = self.wake + Fine::from(schedule);
             let start = submit.max(self.accelerator_free);
             let time = self.decode_times.step(&shape, &*self.latency);
             self.accelerator_free = start + time.min(LONGEST_STEP);
             let planned = InFlight {
                 start: floor(start),
                 end: self.accelerator_free,
-                context,
-                shared,
+                shape,
+                sequences: count,
             };
             oldest = if asynchronous { newest } else { planned };
             newest = planned;
-            self.wake = submit.max(oldest.end) + update;
+            let update = host.update + host.update_per_sequence * u64::from(oldest.sequences);
+            self.wake = submit.max(oldest.end) + Fine::from(update);
             let blocks = self.scheduler.kv().used();
             if blocks != used {
                 used = blocks;
@@ -167,24 +147,40 @@ impl Engine {
                 report(EngineEvent::Level { at: now, stats });
             }
         }
-        if let Some(&last) = self.times.last() {
-            self.delivered = last;
-            for (batch, state) in self.in_flight.iter_mut().zip([oldest, newest]) {
-                batch.plan.set_context(state.context);
-                batch.end = state.end;
-                if let Some(step) = &mut batch.step {
-                    step.start = state.start;
-                    step.end = floor(state.end);
-                    step.shape.decode_context = state.context;
-                    step.shape.shared_context = state.shared;
-                }
-            }
-            report(EngineEvent::Decodes(self.scheduler.decodes(&self.times)));
+        let Some(&last) = self.times.last() else {
+            return;
+        };
+        self.delivered = last;
+        self.executed = true;
+        self.write_back(steps, oldest, newest);
+        let decodes = self.scheduler.decodes(&self.times);
+        if !decodes.tokens.times.is_empty() || !decodes.left.is_empty() {
+            report(EngineEvent::Decodes(decodes));
+        }
+        self.scheduler.decodes_told();
+    }
+
+    /// So many batches have come and gone, in the places of those before them; the last are in flight.
+    fn write_back(&mut self, steps: usize, oldest: InFlight, newest: InFlight) {
+        let depth = self.in_flight.len();
+        let new = steps.min(depth);
+        self.in_flight.rotate_left(new);
+        let states = [oldest, newest];
+        let states = states[2 - depth..].iter();
+        let batches = self.in_flight.iter_mut().zip(states).skip(depth - new);
+        for (batch, state) in batches {
+            batch.plan.set_decodes(&state.shape);
+            batch.end = state.end;
+            batch.step = Some(StepReport {
+                start: state.start,
+                end: floor(state.end),
+                shape: state.shape,
+            });
         }
     }
 
-    /// The oldest and the newest batch, which may be the same, if both are the running sequences'
-    /// decodes, and the next step is certain to be so, too, but for limits and blocks.
+    /// The oldest and the newest batch, which may be the same, if the oldest is nothing but decodes by
+    /// the clock, and the next step is certain to be so, too, but for limits and blocks.
     fn decodes_in_flight(&self) -> Option<(InFlight, InFlight)> {
         let depth = match self.config.scheduler.scheduling {
             Scheduling::Asynchronous => 2,
@@ -192,21 +188,26 @@ impl Engine {
         };
         let quiet = self.phase == Phase::Apply
             && self.in_flight.len() == depth
+            && self.executed
             && self.aborts.is_empty()
             && self.ended.is_empty()
             && self.scheduler.only_decodes();
         if !quiet {
             return None;
         }
-        let count = self.scheduler.decoding();
         let state = |index: usize| {
             let batch = self.in_flight.get(index)?;
             let step = batch.step.as_ref()?;
-            batch.plan.is_decodes(count).then_some(InFlight {
+            let shape = if batch.plan.is_decodes() {
+                step.shape
+            } else {
+                StepShape::default()
+            };
+            Some(InFlight {
                 start: step.start,
                 end: batch.end,
-                context: step.shape.decode_context,
-                shared: step.shape.shared_context,
+                shape,
+                sequences: batch.plan.sequences(),
             })
         };
         Some((state(0)?, state(depth - 1)?))

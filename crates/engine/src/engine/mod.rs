@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use foretoken_des_kernel::{SimDuration, SimTime};
-use foretoken_latency_model::{Fine, LatencyModel};
+use foretoken_latency_model::{Fine, LatencyModel, StepShape};
 use foretoken_workload::order::ByPriority;
 use foretoken_workload::{
     Fcfs, FinishReason, Lifecycle, Occurrence, QueueOrder, RejectReason, Request, RequestId,
@@ -34,7 +34,7 @@ use crate::event::{EngineEvent, EngineStats, StepReport};
 use crate::plan::StepPlan;
 use crate::preemption::{LastAdmitted, LeastUrgent, PreemptionPolicy};
 use crate::scheduler::Scheduler;
-use decode_run::{DecodeCosts, DecodeTimes};
+use decode_run::DecodeTimes;
 use output::StepOutput;
 use transfer::TransferEnd;
 
@@ -109,7 +109,8 @@ pub struct Engine {
     /// What the step that is being applied gave: only the memory lasts.
     output: StepOutput,
     decode_times: DecodeTimes,
-    decode_costs: DecodeCosts,
+    /// How a step of nothing but decodes was launched last.
+    launched: StepShape,
     /// When the tokens of a run of decodes are delivered: only the memory lasts.
     times: Vec<SimTime>,
     /// Whether the batch planned last computes anything.
@@ -153,7 +154,7 @@ impl Engine {
             in_flight: VecDeque::new(),
             output: StepOutput::default(),
             decode_times: DecodeTimes::default(),
-            decode_costs: DecodeCosts::default(),
+            launched: StepShape::default(),
             times: Vec::new(),
             executed: false,
             stalled: false,
@@ -434,7 +435,7 @@ impl Engine {
             let mut shape = self.config.launched(plan.shape());
             shape.shared_context = self.scheduler.kv().shared_tokens();
             let start = submit.max(self.accelerator_free);
-            let time = if plan.is_decodes(shape.decodes) {
+            let time = if plan.is_decodes() {
                 self.decode_times.step(&shape, &*self.latency)
             } else {
                 self.latency.step(&shape)

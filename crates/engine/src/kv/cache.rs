@@ -26,6 +26,11 @@ impl BlockTable {
         self.registered
     }
 
+    /// Tokens that its blocks have room for.
+    pub(crate) fn room(&self) -> u32 {
+        self.room
+    }
+
     /// Number of blocks held.
     pub fn len(&self) -> u32 {
         block_count(self.keyed.len()) + self.rest
@@ -202,6 +207,31 @@ impl KvCache {
         table.rest += new;
         table.room = self.tokens_in(table.keyed.len() + table.rest as usize);
         true
+    }
+
+    /// Whether blocks that are added to `table` are only counted: of its content the first `repeatable`
+    /// tokens may be looked for, and these have their keys.
+    pub(crate) fn only_counts(&self, table: &BlockTable, repeatable: u32) -> bool {
+        !self.caching || block_count(table.keyed.len()) >= repeatable / self.block_size
+    }
+
+    /// Takes free blocks for tables that are told [later](Self::count_up).
+    pub(crate) fn take_for_later(&mut self, count: u32) {
+        self.take(count);
+    }
+
+    /// Counts the blocks that have been taken for `table` meanwhile: it has got `tokens` tokens, and the
+    /// full blocks among the first `registered` of them are registered.
+    pub(crate) fn count_up(&self, table: &mut BlockTable, tokens: u32, registered: u32) {
+        let keyed = block_count(table.keyed.len());
+        table.rest = table
+            .rest
+            .max(tokens.div_ceil(self.block_size).saturating_sub(keyed));
+        table.room = self.tokens_in(table.len() as usize);
+        if self.caching {
+            let full = registered / self.block_size * self.block_size;
+            table.registered = table.registered.max(full);
+        }
     }
 
     /// Takes free blocks for new content, and forgets the keys that they had.

@@ -275,7 +275,7 @@ impl Scheduler {
             let sequence = self.sequences[slot as usize].as_mut();
             let sequence = sequence.expect(PLANNED_EXIST);
             if sequence.is_steady() {
-                self.steady.leave(slot, sequence, &self.clock);
+                self.steady.leave(slot, sequence, &self.clock, &self.kv);
             }
         }
         self.steady.clear();
@@ -288,8 +288,11 @@ impl Scheduler {
         let (limit, clock) = (self.config.max_model_len, self.clock);
         let count = self.steady.count();
         let mut tokens = u64::from(count);
+        self.steady
+            .look_at_limits(&mut self.sequences, &clock, &self.kv);
         let mut due = self.steady.due(clock.planned, &self.sequences);
-        let mut blocks = due.len() as u64;
+        let by_clock = self.steady.takes(clock.planned);
+        let mut blocks = due.len() as u64 + u64::from(by_clock);
         for &slot in &self.visited {
             let sequence = self.sequence(slot);
             let wanted = sequence.due(sequence.own, limit).min(threshold);
@@ -324,7 +327,7 @@ impl Scheduler {
                 let sequence = sequence.expect(PLANNED_EXIST);
                 let at = sequence.progress(&clock);
                 if sequence.due(at, limit) == 0 {
-                    self.steady.leave(slot, sequence, &clock);
+                    self.steady.leave(slot, sequence, &clock, &self.kv);
                     self.visited.insert(visited, slot);
                     visited += 1;
                     left += 1;
@@ -350,6 +353,7 @@ impl Scheduler {
         }
         due.clear();
         self.steady.put_back(clock.planned, due);
+        self.kv.take_for_later(by_clock);
         let (decodes, context) = self.steady.step();
         plan.push_decodes(decodes, context);
         *budget = left;
@@ -361,56 +365,75 @@ impl Scheduler {
         self.steady.count()
     }
 
-    /// Whether all who run decode by the clock and are told so, nobody can enter, and nobody wants to
-    /// hear of changes in the prefix cache.
+    /// Whether all who run decode by the clock, nobody can enter, steps in flight name nobody besides
+    /// those that their plans do, and nobody wants to hear of changes in the prefix cache.
     pub(crate) fn only_decodes(&self) -> bool {
         let closed = self.waiting.is_empty() || !self.is_open(u32::MAX);
         self.steady.count() > 0
             && self.visited.is_empty()
             && closed
             && self.confirmations.is_empty()
-            && self.steady.is_told()
+            && !self.steady.is_anybody_named()
             && !self.kv.records_events()
     }
 
     /// Applies the output of the oldest step, and plans another one, where [only
-    /// decodes](Self::only_decodes) can be in both: gives the context of the new one. If a sequence ends
-    /// or anything else may run out, nothing is done.
-    pub(crate) fn decode_step(&mut self) -> Option<u64> {
-        let limit = self.config.max_model_len;
-        if self.steady.ends_by(self.clock.applied)
+    /// decodes](Self::only_decodes) are in both: gives the context of the new one. If a sequence ends or
+    /// anything else may run out, nothing is done; neither if somebody is told for the first time, unless
+    /// this is the `first` of several such steps.
+    pub(crate) fn decode_step(&mut self, first: bool) -> Option<u64> {
+        let mut clock = self.clock;
+        let taken = self.steady.takes(clock.planned);
+        if self.steady.ends_by(clock.applied)
+            || self.steady.limit_by(clock.planned)
             || self.steady.count() > self.config.max_num_batched_tokens
+            || taken > self.kv.free()
         {
             return None;
         }
-        let mut clock = self.clock;
-        clock.applied += 1;
-        if self.steady.anybody_due(clock.planned) {
-            let mut due = self.steady.due(clock.planned, &self.sequences);
-            let ends = |appointment: &Appointment| {
-                let sequence = self.sequence(appointment.slot);
-                sequence.due(sequence.progress(&clock), limit) == 0
-            };
-            if due.len() > self.kv.free() as usize || due.iter().any(ends) {
-                self.steady.put_back(clock.planned, due);
-                return None;
-            }
-            for appointment in due.drain(..) {
-                let sequence = self.sequences[appointment.slot as usize].as_mut();
-                let sequence = sequence.expect(PLANNED_EXIST);
-                let at = sequence.progress(&clock);
-                let grown = sequence.grow(&mut self.kv, at, 1, limit);
-                debug_assert!(grown, "blocks were counted before");
-                let after = sequence.quiet_for(at, &clock, &self.kv).max(1);
-                self.steady.look_at(appointment, after, clock.planned);
-            }
-            self.steady.put_back(clock.planned, due);
+        let joins = self.steady.joins_by(clock.applied);
+        if joins && !first {
+            return None;
         }
+        clock.applied += 1;
+        if self.steady.anybody_due(clock.planned) && !self.visit_due(&clock, taken) {
+            return None;
+        }
+        if joins {
+            self.steady.follow(self.clock.applied, &self.sequences);
+        }
+        self.kv.take_for_later(taken);
         let (decodes, context) = self.steady.step();
         clock.planned += 1;
         self.clock = clock;
         self.unflushed = false;
         Some(context + u64::from(decodes))
+    }
+
+    /// Takes blocks and makes others findable for all who are due in the plan of a step, besides those
+    /// `taken` by the clock; nothing, if somebody ends or the free ones might not suffice.
+    fn visit_due(&mut self, clock: &Clock, taken: u32) -> bool {
+        let limit = self.config.max_model_len;
+        let mut due = self.steady.due(clock.planned, &self.sequences);
+        let ends = |appointment: &Appointment| {
+            let sequence = self.sequence(appointment.slot);
+            sequence.due(sequence.progress(clock), limit) == 0
+        };
+        if due.len() > (self.kv.free() - taken) as usize || due.iter().any(ends) {
+            self.steady.put_back(clock.planned, due);
+            return false;
+        }
+        for appointment in due.drain(..) {
+            let sequence = self.sequences[appointment.slot as usize].as_mut();
+            let sequence = sequence.expect(PLANNED_EXIST);
+            let at = sequence.progress(clock);
+            let grown = sequence.grow(&mut self.kv, at, 1, limit);
+            debug_assert!(grown, "blocks were counted before");
+            let after = sequence.quiet_for(at, clock, &self.kv).max(1);
+            self.steady.look_at(appointment, after, clock.planned);
+        }
+        self.steady.put_back(clock.planned, due);
+        true
     }
 
     /// A sequence enters the running batch.
@@ -595,7 +618,7 @@ impl Scheduler {
                 sequence.own.placeholders -= u32::from(asynchronous);
             }
             let at = sequence.progress(&self.clock);
-            if asynchronous && sequence.status == Status::Running {
+            if asynchronous && sequence.status == Status::Running && !sequence.counted {
                 sequence.register(&mut self.kv, at.computed - at.placeholders);
             }
             let finish = sequence.end(at.outputs);
@@ -654,9 +677,10 @@ impl Scheduler {
             .expect("only existing sequences are removed");
         let id = sequence.id;
         if reason == FinishReason::Abort {
-            self.steady.abort(slot, &mut sequence, &self.clock);
+            self.steady
+                .abort(slot, &mut sequence, &self.clock, &self.kv);
         } else if sequence.is_steady() {
-            self.steady.end(slot, &mut sequence, &self.clock);
+            self.steady.end(slot, &mut sequence, &self.clock, &self.kv);
         }
         let transfer = sequence.origin.transfer;
         let holds = transfer.at_end == AtEnd::Hold && reason == FinishReason::Length;

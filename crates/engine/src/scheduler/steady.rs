@@ -92,6 +92,11 @@ pub(super) struct Steady {
     last_seat: u64,
     /// Who is looked at in the plan of a step, by its number; as many steps ahead as a block has tokens.
     wheel: Vec<Vec<Appointment>>,
+    /// How many [take a block](Sequence::until_block) in the plan of a step, by its number modulo the
+    /// tokens of a block.
+    takers: Vec<u32>,
+    /// When they may reach a limit, by the number of a step.
+    limits: BinaryHeap<Reverse<(u64, Appointment)>>,
     /// Who ends with the output of a step, by its number.
     ends: BinaryHeap<Reverse<(u64, Appointment)>>,
     /// Parts of sequences that have left, with the numbers of their steps.
@@ -122,6 +127,8 @@ impl Steady {
             context: 0,
             last_seat: 0,
             wheel: vec![Vec::new(); block_size as usize + 1],
+            takers: vec![0; block_size as usize],
+            limits: BinaryHeap::new(),
             ends: BinaryHeap::new(),
             left_behind: Vec::new(),
             told: Told::default(),
@@ -162,11 +169,15 @@ impl Steady {
         self.count += 1;
         self.context += u64::from(sequence.own.computed);
         self.last_seat = self.last_seat.max(sequence.seat);
-        self.look_at(
-            appointment,
-            sequence.quiet_for(sequence.own, clock, kv),
-            since,
-        );
+        if let Some(left) = sequence.until_block(kv) {
+            sequence.counted = true;
+            *self.takers(since + u64::from(left)) += 1;
+            let limit = since + u64::from(sequence.until_limit());
+            self.limits.push(Reverse((limit, appointment)));
+        } else {
+            let quiet = sequence.quiet_for(sequence.own, clock, kv);
+            self.look_at(appointment, quiet, since);
+        }
         let in_flight = if clock.asynchronous {
             sequence.own.placeholders
         } else {
@@ -177,6 +188,53 @@ impl Steady {
             self.ends.push(Reverse((last, appointment)));
         }
         self.told.joining.push_back(appointment);
+    }
+
+    fn takers(&mut self, step: u64) -> &mut u32 {
+        let place = step % self.takers.len() as u64;
+        &mut self.takers[place as usize]
+    }
+
+    /// How many blocks are taken by the clock in the plan of a step.
+    pub(super) fn takes(&self, step: u64) -> u32 {
+        self.takers[(step % self.takers.len() as u64) as usize]
+    }
+
+    /// Whether a limit may be reached in the plan of a step.
+    pub(super) fn limit_by(&self, step: u64) -> bool {
+        self.limits
+            .peek()
+            .is_some_and(|&Reverse((limit, _))| limit <= step)
+    }
+
+    /// Looks at those who may reach a limit in the plan of a step, who take no blocks by the clock any
+    /// more.
+    pub(super) fn look_at_limits(
+        &mut self,
+        sequences: &mut [Option<Sequence>],
+        clock: &Clock,
+        kv: &KvCache,
+    ) {
+        while let Some(&Reverse((limit, appointment))) = self.limits.peek()
+            && limit <= clock.planned
+        {
+            self.limits.pop();
+            if appointment.holds(sequences)
+                && let Some(sequence) = &mut sequences[appointment.slot as usize]
+            {
+                let at = sequence.progress(clock);
+                self.uncount(sequence, at, clock, kv);
+                self.look_at(appointment, 0, clock.planned);
+            }
+        }
+    }
+
+    fn uncount(&mut self, sequence: &mut Sequence, at: Progress, clock: &Clock, kv: &KvCache) {
+        if sequence.counted {
+            let left = sequence.table.room() - sequence.own.computed;
+            *self.takers(sequence.since + u64::from(left)) -= 1;
+            sequence.count_up(at, clock, kv);
+        }
     }
 
     /// Looks at a sequence in the plan of the step `after` steps behind `step`.
@@ -199,12 +257,17 @@ impl Steady {
             .is_some_and(|&Reverse((last, _))| last <= step)
     }
 
-    /// Whether all are told together, and steps in flight name nobody else.
-    pub(super) fn is_told(&self) -> bool {
-        self.told.members.len() == self.count as usize
-            && self.told.joining.is_empty()
-            && self.told.left.is_empty()
-            && self.left_behind.is_empty()
+    /// Whether steps in flight name somebody who has left.
+    pub(super) fn is_anybody_named(&self) -> bool {
+        !self.left_behind.is_empty()
+    }
+
+    /// Whether anybody is told for the first time with the output of this step.
+    pub(super) fn joins_by(&self, step: u64) -> bool {
+        self.told
+            .joining
+            .front()
+            .is_some_and(|joining| joining.since <= step)
     }
 
     /// Who is to be looked at in the plan of this step, in the order of seats.
@@ -226,7 +289,13 @@ impl Steady {
 
     /// Follows the clock no more, and is looked at one by one. From `left` on steps do without it; those
     /// in flight name it.
-    pub(super) fn leave(&mut self, slot: Slot, sequence: &mut Sequence, clock: &Clock) {
+    pub(super) fn leave(
+        &mut self,
+        slot: Slot,
+        sequence: &mut Sequence,
+        clock: &Clock,
+        kv: &KvCache,
+    ) {
         let since = sequence.since;
         let progress = sequence.progress(clock);
         let named = Named {
@@ -237,7 +306,7 @@ impl Steady {
         };
         let in_flight = since.max(clock.applied)..clock.planned;
         self.left_behind.extend(in_flight.map(|step| (step, named)));
-        self.forget(sequence, progress);
+        self.forget(sequence, progress, clock, kv);
         sequence.own = progress;
         if let Some(id) = self.told.remove(slot) {
             self.told.left.push(id);
@@ -246,17 +315,23 @@ impl Steady {
 
     /// It has got its last token. Its place among those who are told stays until that is
     /// [over](Self::tell_over).
-    pub(super) fn end(&mut self, slot: Slot, sequence: &mut Sequence, clock: &Clock) {
+    pub(super) fn end(&mut self, slot: Slot, sequence: &mut Sequence, clock: &Clock, kv: &KvCache) {
         let progress = sequence.progress(clock);
-        self.forget(sequence, progress);
+        self.forget(sequence, progress, clock, kv);
         self.told.ended.push(slot);
     }
 
     /// It ends before its last token.
-    pub(super) fn abort(&mut self, slot: Slot, sequence: &mut Sequence, clock: &Clock) {
+    pub(super) fn abort(
+        &mut self,
+        slot: Slot,
+        sequence: &mut Sequence,
+        clock: &Clock,
+        kv: &KvCache,
+    ) {
         if sequence.is_steady() {
             let progress = sequence.progress(clock);
-            self.forget(sequence, progress);
+            self.forget(sequence, progress, clock, kv);
             self.told.remove(slot);
         }
         self.told.left.retain(|&id| id != sequence.id);
@@ -266,12 +341,18 @@ impl Steady {
     pub(super) fn clear(&mut self) {
         debug_assert!(self.count == 0 && self.context == 0, "all have left");
         self.wheel.iter_mut().for_each(Vec::clear);
+        debug_assert!(
+            self.takers.iter().all(|&takers| takers == 0),
+            "all have left"
+        );
+        self.limits.clear();
         self.ends.clear();
         self.told.joining.clear();
         self.last_seat = 0;
     }
 
-    fn forget(&mut self, sequence: &mut Sequence, progress: Progress) {
+    fn forget(&mut self, sequence: &mut Sequence, progress: Progress, clock: &Clock, kv: &KvCache) {
+        self.uncount(sequence, progress, clock, kv);
         self.count -= 1;
         self.context -= u64::from(progress.computed);
         sequence.since = NEVER;
