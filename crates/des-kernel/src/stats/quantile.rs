@@ -48,7 +48,7 @@ struct Run {
 }
 
 /// Unsorted entries below this number are not worth sorting.
-const SMALL: usize = 4_096;
+const SMALL: usize = 1 << 18;
 
 /// Rounded values keep so many bits after the first, and stand in the middle of those that share them.
 const ROUNDED_BITS: u32 = 10;

@@ -72,14 +72,16 @@ impl DecodeTimes {
 }
 
 /// A batch in flight.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 struct InFlight {
     start: SimTime,
     end: Fine,
-    /// What it computes, if that is nothing but decodes by the clock; else nothing.
-    shape: StepShape,
     /// Sequences of the step.
     sequences: u32,
+    /// Those that decode by the clock, if there are no others; else none.
+    decodes: u32,
+    context: u64,
+    shared: u64,
 }
 
 impl Engine {
@@ -95,7 +97,7 @@ impl Engine {
             self.launched = self.config.launched(StepShape::decode(count, 0));
         }
         let mut shape = self.launched;
-        shape.shared_context = self.scheduler.kv().shared_tokens();
+        let shared = self.scheduler.kv().shared_tokens();
         let host = self.config.host;
         let schedule = host.schedule + host.schedule_per_sequence * u64::from(count);
         let asynchronous = self.config.scheduler.scheduling == Scheduling::Asynchronous;
@@ -103,7 +105,7 @@ impl Engine {
         let mut steps = 0;
         self.times.clear();
         // A batch of something else is left to the general way.
-        while steps < AT_ONCE && oldest.shape.decodes > 0 {
+        while steps < AT_ONCE && oldest.decodes > 0 {
             let now = floor(self.wake).max(self.now);
             if now >= until {
                 break;
@@ -114,10 +116,17 @@ impl Engine {
             steps += 1;
             self.now = now;
             // The output of the oldest batch.
+            let mut done = if oldest.decodes == count {
+                shape
+            } else {
+                self.config.launched(StepShape::decode(oldest.decodes, 0))
+            };
+            done.decode_context = oldest.context;
+            done.shared_context = oldest.shared;
             report(EngineEvent::Step(StepReport {
                 start: oldest.start,
                 end: floor(oldest.end),
-                shape: oldest.shape,
+                shape: done,
             }));
             let sampled = u64::from(oldest.sequences);
             self.output_free =
@@ -126,6 +135,7 @@ impl Engine {
                 .push(floor(self.output_free + Fine::from(host.deliver)));
             // The next one.
             shape.decode_context = context;
+            shape.shared_context = shared;
             let submit = self.wake + Fine::from(schedule);
             let start = submit.max(self.accelerator_free);
             let time = self.decode_times.step(&shape, &*self.latency);
@@ -133,8 +143,10 @@ impl Engine {
             let planned = InFlight {
                 start: floor(start),
                 end: self.accelerator_free,
-                shape,
                 sequences: count,
+                decodes: count,
+                context,
+                shared,
             };
             oldest = if asynchronous { newest } else { planned };
             newest = planned;
@@ -164,18 +176,19 @@ impl Engine {
     fn write_back(&mut self, steps: usize, oldest: InFlight, newest: InFlight) {
         let depth = self.in_flight.len();
         let new = steps.min(depth);
-        self.in_flight.rotate_left(new);
+        if new < depth
+            && let Some(first) = self.in_flight.pop_front()
+        {
+            self.in_flight.push_back(first);
+        }
         let states = [oldest, newest];
         let states = states[2 - depth..].iter();
         let batches = self.in_flight.iter_mut().zip(states).skip(depth - new);
         for (batch, state) in batches {
-            batch.plan.set_decodes(&state.shape);
+            batch.plan.set_decodes(state.decodes, state.context);
+            batch.start = state.start;
             batch.end = state.end;
-            batch.step = Some(StepReport {
-                start: state.start,
-                end: floor(state.end),
-                shape: state.shape,
-            });
+            batch.shared = state.shared;
         }
     }
 
@@ -197,17 +210,15 @@ impl Engine {
         }
         let state = |index: usize| {
             let batch = self.in_flight.get(index)?;
-            let step = batch.step.as_ref()?;
-            let shape = if batch.plan.is_decodes() {
-                step.shape
-            } else {
-                StepShape::default()
-            };
+            let sequences = batch.plan.sequences();
+            let context = batch.plan.decodes();
             Some(InFlight {
-                start: step.start,
+                start: batch.start,
                 end: batch.end,
-                shape,
-                sequences: batch.plan.sequences(),
+                sequences,
+                decodes: context.map_or(0, |_| sequences),
+                context: context.unwrap_or(0),
+                shared: batch.shared,
             })
         };
         Some((state(0)?, state(depth - 1)?))

@@ -86,8 +86,11 @@ enum Phase {
 #[derive(Debug)]
 struct Batch {
     plan: Box<StepPlan>,
+    /// When the accelerator starts it.
+    start: SimTime,
     end: Fine,
-    step: Option<StepReport>,
+    /// Context that its sequences share.
+    shared: u64,
 }
 
 /// One serving engine.
@@ -430,25 +433,26 @@ impl Engine {
             && plan.preempted.is_empty()
             && self.in_flight.is_empty()
             && self.scheduler.is_stalled();
-        let (mut end, mut step) = (submit, None);
+        let (mut start, mut end, mut shared) = (submit, submit, 0);
         if self.executed {
+            shared = self.scheduler.kv().shared_tokens();
             let mut shape = self.config.launched(plan.shape());
-            shape.shared_context = self.scheduler.kv().shared_tokens();
-            let start = submit.max(self.accelerator_free);
-            let time = if plan.is_decodes() {
+            shape.shared_context = shared;
+            start = submit.max(self.accelerator_free);
+            let time = if plan.decodes().is_some() {
                 self.decode_times.step(&shape, &*self.latency)
             } else {
                 self.latency.step(&shape)
             };
             end = start + time.min(LONGEST_STEP);
             self.accelerator_free = end;
-            step = Some(StepReport {
-                start: floor(start),
-                end: floor(end),
-                shape,
-            });
         }
-        self.in_flight.push_back(Batch { plan, end, step });
+        self.in_flight.push_back(Batch {
+            plan,
+            start: floor(start),
+            end,
+            shared,
+        });
 
         let asynchronous = self.config.scheduler.scheduling == Scheduling::Asynchronous;
         if asynchronous && self.executed && self.in_flight.len() == 1 {
@@ -472,12 +476,23 @@ impl Engine {
     }
 
     fn apply_oldest(&mut self, report: &mut dyn FnMut(EngineEvent<'_>)) {
-        let Batch { plan, end, step } = self
+        let Batch {
+            plan,
+            start,
+            end,
+            shared,
+        } = self
             .in_flight
             .pop_front()
             .expect("the apply phase has a batch in flight");
-        if let Some(step) = step {
-            report(EngineEvent::Step(step));
+        if !plan.is_empty() {
+            let mut shape = self.config.launched(plan.shape());
+            shape.shared_context = shared;
+            report(EngineEvent::Step(StepReport {
+                start,
+                end: floor(end),
+                shape,
+            }));
         }
         self.deliver(plan, report);
         self.note_transfers(end);
