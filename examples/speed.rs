@@ -4,6 +4,7 @@
 //! ```text
 //! cargo run --profile dist --example speed          # a minute or less
 //! cargo run --profile dist --example speed -- full  # up to a million requests
+//! cargo run --profile dist --example speed -- FILE  # the experiments of a file, counted and step by step
 //! ```
 
 #![expect(
@@ -15,6 +16,7 @@
 use std::time::Instant;
 
 use foretoken::prelude::*;
+use foretoken::validation::ExperimentFile;
 
 #[path = "../benches/support/mod.rs"]
 mod support;
@@ -89,14 +91,69 @@ fn exponent(points: &[(f64, f64)]) -> f64 {
     covariance / variance
 }
 
+/// Milliseconds of a scenario from its building to its report, the least of three, and the report's
+/// digest.
+fn millis(scenario: &Scenario, catalog: &Catalog, physics: &Physics) -> (f64, Report) {
+    let resolved = scenario.resolve(catalog, physics).expect("it exists");
+    let mut least = f64::INFINITY;
+    let mut report = None;
+    for _ in 0..3 {
+        let start = Instant::now();
+        let prediction = scenario.predict_with(&resolved).expect("it fits");
+        least = least.min(start.elapsed().as_secs_f64() * 1e3);
+        report = Some(prediction.report);
+    }
+    (least, report.expect("it ran"))
+}
+
+/// A scenario with decodes counted, and step by step.
+fn against_steps(name: &str, mut scenario: Scenario, catalog: &Catalog, physics: &Physics) -> f64 {
+    let (counted, report) = millis(&scenario, catalog, physics);
+    scenario.step_by_step = true;
+    let (stepped, same) = millis(&scenario, catalog, physics);
+    assert_eq!(report, same, "{name}: counting changes nothing");
+    let overall = &report.overall;
+    println!(
+        "| {name} | {} | {} | {} | {counted:.1} | {stepped:.1} | {:.1} |",
+        overall.counts.arrived,
+        overall.output_tokens,
+        report.load.steps,
+        stepped / counted
+    );
+    counted
+}
+
+const AGAINST_STEPS: &str = "\
+### Counted, against step by step
+
+| run | requests | output tokens | steps | ms | step by step, ms | ratio |
+|---|---:|---:|---:|---:|---:|---:|";
+
+/// The experiments of a file.
+fn experiments(path: &str, catalog: &Catalog, physics: &Physics) {
+    let text = std::fs::read_to_string(path).expect("a file of experiments");
+    let file: ExperimentFile = serde_json::from_str(&text).expect("a file of experiments");
+    println!("{AGAINST_STEPS}");
+    let each = file.experiments.iter().map(|experiment| {
+        let scenario = experiment.scenario(0).expect("a load that makes sense");
+        against_steps(&experiment.id, scenario, catalog, physics)
+    });
+    let all: f64 = each.sum();
+    println!("\nall of them: {all:.0} ms");
+}
+
 fn main() {
+    let (catalog, physics) = (Catalog::builtin(), Physics::default());
+    let file = std::env::args().skip(1).find(|argument| argument != "full");
+    if let Some(path) = file {
+        return experiments(&path, &catalog, &physics);
+    }
     let full = std::env::args().any(|argument| argument == "full");
     let (requests, many): (&[u32], u32) = if full {
         (&[10_000, 30_000, 100_000, 300_000, 1_000_000], 50_000)
     } else {
         (&[500, 1_000, 2_000, 4_000], 2_000)
     };
-    let (catalog, physics) = (Catalog::builtin(), Physics::default());
     for table in tables(requests, many) {
         println!("### {}\n", table.title);
         println!(
@@ -118,5 +175,12 @@ fn main() {
         }
         let varied = table.varied;
         println!("\nseconds ~ {varied}^{:.2}\n", exponent(&points));
+    }
+    println!("{AGAINST_STEPS}");
+    for rate in [1.0, 5.0] {
+        let mut load = Codegen::new(many.min(10_000), 1);
+        load.rate = rate;
+        let name = format!("{rate} requests/s");
+        against_steps(&name, load.scenario(), &catalog, &physics);
     }
 }

@@ -25,7 +25,7 @@ impl Codegen {
         }
     }
 
-    fn scenario(&self) -> Scenario {
+    pub(crate) fn scenario(&self) -> Scenario {
         let mut deployment =
             Deployment::new("meta-llama/Llama-3.1-70B-Instruct", "H100-SXM-80GB", 4);
         deployment.replicas = self.instances;

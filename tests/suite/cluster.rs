@@ -486,7 +486,7 @@ proptest! {
     /// The run itself checks the conservation of requests, in the world and in the report, that no KV
     /// block leaks and that nothing is left undone.
     #[test]
-    fn whatever_a_cluster_is_like_no_request_is_lost_and_the_same_seed_gives_the_same_run(
+    fn whatever_a_cluster_is_like_no_request_is_lost_and_the_same_seed_gives_the_same_run_step_by_step(
         shape in shape()
     ) {
         let first = record(shape.simulation());
@@ -496,6 +496,8 @@ proptest! {
         if shape.horizon_ms.is_none() {
             prop_assert_eq!((counts.arrived, counts.in_flight), (120, 0));
         }
-        prop_assert_eq!(first.fingerprint(), record(shape.simulation()).fingerprint());
+        let second = record(shape.simulation().step_by_step(true));
+        prop_assert_eq!(first.fingerprint(), second.fingerprint());
+        prop_assert_eq!(report, Report::new(&second, shape.seed, 0));
     }
 }

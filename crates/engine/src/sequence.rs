@@ -270,6 +270,8 @@ impl Sequence {
     #[inline]
     pub(crate) fn register(&mut self, kv: &mut KvCache, tokens: u32) {
         if kv.has_unregistered(&self.table, tokens) {
+            self.table
+                .reserve_keys(self.origin.most_keys(kv.block_size()));
             let chain = self.origin.chain(tokens, kv.block_size());
             kv.register(&mut self.table, chain, tokens);
         }
@@ -277,10 +279,24 @@ impl Sequence {
 }
 
 impl Origin {
+    /// How many blocks get keys at the most: their lists are as long as that at once, so that decoding
+    /// allocates nothing.
+    fn most_keys(&self, block_size: u32) -> usize {
+        let request = &self.request;
+        let tokens = request
+            .prompt
+            .tokens()
+            .saturating_add(request.output_tokens());
+        (tokens.min(self.repeatable) / block_size) as usize
+    }
+
     fn chain(&mut self, tokens: u32, block_size: u32) -> &[BlockHash] {
         let tokens = tokens.min(self.repeatable);
         let blocks = (tokens / block_size) as usize;
         if self.chain.len() < blocks {
+            if self.chain.is_empty() {
+                self.chain.reserve_exact(self.most_keys(block_size));
+            }
             // A salted chain starts from the hash of a hash, so that no salt equals "no salt".
             let salt = self.request.cache_salt;
             let root = BlockHash::root(salt.map_or(0, |salt| BlockHash::root(salt).get()));

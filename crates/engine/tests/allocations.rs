@@ -32,7 +32,7 @@ fn roomy() -> SchedulerConfig {
         max_num_seqs: 128,
         max_num_batched_tokens: 8_192,
         max_model_len: 16_384,
-        num_gpu_blocks: 30_000,
+        num_gpu_blocks: 6_000,
         ..SchedulerConfig::default()
     }
 }
@@ -59,15 +59,18 @@ fn advance(engine: &mut Engine, steps: u32) -> SimTime {
     now
 }
 
-/// An engine whose sequences all decode, and have for some time.
+/// An engine whose sequences all decode, and have for some time; its pool is full of what others left.
 fn decoding(scheduler: SchedulerConfig) -> Engine {
     let mut engine = engine(scheduler);
-    for number in 0..SEQUENCES {
-        // Lengths differ, so that blocks fill at different steps.
-        let request = request(number, SimTime::ZERO, 200 + number, 4_000);
-        engine.submit(SimTime::ZERO, request);
+    let mut now = SimTime::ZERO;
+    for (wave, output, steps) in [(0, 1_000, u32::MAX), (1, 4_000, WARM_UP)] {
+        for number in 0..SEQUENCES {
+            // Lengths differ, so that blocks fill at different steps.
+            let id = wave * SEQUENCES + number;
+            engine.submit(now, request(id, now, 200 + number, output));
+        }
+        now = advance(&mut engine, steps);
     }
-    advance(&mut engine, WARM_UP);
     engine
 }
 
@@ -80,7 +83,6 @@ fn while_decoding(scheduler: SchedulerConfig) -> AllocationInfo {
 }
 
 #[test]
-#[ignore = "the block table of a sequence grows by doubling: it is not reserved when the sequence starts"]
 fn decode_steps_do_not_allocate_without_a_prefix_cache() {
     let mut scheduler = roomy();
     scheduler.prefix_caching = false;
@@ -89,21 +91,9 @@ fn decode_steps_do_not_allocate_without_a_prefix_cache() {
 }
 
 #[test]
-#[ignore = "block tables and chains of block hashes grow by doubling"]
 fn decode_steps_do_not_allocate_with_a_prefix_cache() {
     let counted = while_decoding(roomy());
     assert_eq!(counted.count_total, 0, "{counted:?}");
-}
-
-/// What a decode may cost at the most: its block table and its chain of hashes double now and then.
-#[test]
-fn a_decode_allocates_a_few_times_in_hundreds_of_steps() {
-    let counted = while_decoding(roomy());
-    let each = counted.count_total / u64::from(SEQUENCES);
-    assert!(
-        each <= 4,
-        "{each} allocations for each sequence: {counted:?}"
-    );
 }
 
 /// Requests that come and go may allocate what they bring with them, but not for each of their steps.

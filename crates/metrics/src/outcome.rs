@@ -1,6 +1,7 @@
 //! How it stands with a request: [`Outcome`], and how many stand how: [`Counts`].
 
 use core::fmt;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use foretoken_workload::{FinishReason, RejectReason};
@@ -25,18 +26,25 @@ impl Outcome {
     }
 }
 
+impl Outcome {
+    /// How it is written.
+    pub(crate) fn name(&self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
+            Self::Finished(FinishReason::Stop) => "stop",
+            Self::Finished(FinishReason::Length) => "length",
+            Self::Finished(FinishReason::Abort) => "abort",
+            Self::Finished(FinishReason::Evicted) => "evicted",
+            Self::Finished(FinishReason::EndpointLost) => "endpoint lost",
+            Self::Finished(_) => "finished",
+            Self::Rejected(reason) => return Cow::Owned(format!("rejected: {reason}")),
+            Self::InFlight => "in flight",
+        })
+    }
+}
+
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Finished(FinishReason::Stop) => f.write_str("stop"),
-            Self::Finished(FinishReason::Length) => f.write_str("length"),
-            Self::Finished(FinishReason::Abort) => f.write_str("abort"),
-            Self::Finished(FinishReason::Evicted) => f.write_str("evicted"),
-            Self::Finished(FinishReason::EndpointLost) => f.write_str("endpoint lost"),
-            Self::Finished(_) => f.write_str("finished"),
-            Self::Rejected(reason) => write!(f, "rejected: {reason}"),
-            Self::InFlight => f.write_str("in flight"),
-        }
+        f.write_str(&self.name())
     }
 }
 

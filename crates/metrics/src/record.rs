@@ -186,8 +186,8 @@ impl RequestRecord {
         ]
         .into_iter()
         .fold(Fingerprint::new(), Fingerprint::with)
-        .with_str(&self.class.to_string())
-        .with_str(&self.outcome.to_string())
+        .with_str(self.class.name())
+        .with_str(&self.outcome.name())
     }
 }
 

@@ -113,14 +113,21 @@ impl SloClass {
     }
 }
 
-impl core::fmt::Display for SloClass {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(match self {
+impl SloClass {
+    /// How it is written.
+    pub const fn name(self) -> &'static str {
+        match self {
             Self::Critical => "critical",
             Self::Standard => "standard",
             Self::Sheddable => "sheddable",
             Self::Batch => "batch",
-        })
+        }
+    }
+}
+
+impl core::fmt::Display for SloClass {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self.name())
     }
 }
 

@@ -71,16 +71,21 @@ impl DecodeTimes {
     }
 }
 
+/// Decodes by the clock that make up a step.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Decodes {
+    pub(super) count: u32,
+    /// Tokens that they attend to together.
+    pub(super) context: u64,
+}
+
 /// A batch in flight.
 #[derive(Debug, Clone, Copy)]
 struct InFlight {
     start: SimTime,
     end: Fine,
-    /// Sequences of the step.
     sequences: u32,
-    /// Those that decode by the clock, if there are no others; else none.
-    decodes: u32,
-    context: u64,
+    decodes: Option<Decodes>,
     shared: u64,
 }
 
@@ -105,7 +110,9 @@ impl Engine {
         let mut steps = 0;
         self.times.clear();
         // A batch of something else is left to the general way.
-        while steps < AT_ONCE && oldest.decodes > 0 {
+        while steps < AT_ONCE
+            && let Some(decodes) = oldest.decodes
+        {
             let now = floor(self.wake).max(self.now);
             if now >= until {
                 break;
@@ -116,12 +123,12 @@ impl Engine {
             steps += 1;
             self.now = now;
             // The output of the oldest batch.
-            let mut done = if oldest.decodes == count {
+            let mut done = if decodes.count == count {
                 shape
             } else {
-                self.config.launched(StepShape::decode(oldest.decodes, 0))
+                self.config.launched(StepShape::decode(decodes.count, 0))
             };
-            done.decode_context = oldest.context;
+            done.decode_context = decodes.context;
             done.shared_context = oldest.shared;
             report(EngineEvent::Step(StepReport {
                 start: oldest.start,
@@ -144,8 +151,7 @@ impl Engine {
                 start: floor(start),
                 end: self.accelerator_free,
                 sequences: count,
-                decodes: count,
-                context,
+                decodes: Some(Decodes { count, context }),
                 shared,
             };
             oldest = if asynchronous { newest } else { planned };
@@ -185,7 +191,8 @@ impl Engine {
         let states = states[2 - depth..].iter();
         let batches = self.in_flight.iter_mut().zip(states).skip(depth - new);
         for (batch, state) in batches {
-            batch.plan.set_decodes(state.decodes, state.context);
+            batch.decodes = state.decodes;
+            batch.sequences = state.sequences;
             batch.start = state.start;
             batch.end = state.end;
             batch.shared = state.shared;
@@ -210,14 +217,11 @@ impl Engine {
         }
         let state = |index: usize| {
             let batch = self.in_flight.get(index)?;
-            let sequences = batch.plan.sequences();
-            let context = batch.plan.decodes();
             Some(InFlight {
                 start: batch.start,
                 end: batch.end,
-                sequences,
-                decodes: context.map_or(0, |_| sequences),
-                context: context.unwrap_or(0),
+                sequences: batch.sequences,
+                decodes: batch.decodes,
                 shared: batch.shared,
             })
         };

@@ -34,7 +34,7 @@ use crate::event::{EngineEvent, EngineStats, StepReport};
 use crate::plan::StepPlan;
 use crate::preemption::{LastAdmitted, LeastUrgent, PreemptionPolicy};
 use crate::scheduler::Scheduler;
-use decode_run::DecodeTimes;
+use decode_run::{DecodeTimes, Decodes};
 use output::StepOutput;
 use transfer::TransferEnd;
 
@@ -83,9 +83,14 @@ enum Phase {
     Apply,
 }
 
+/// A step in flight.
 #[derive(Debug)]
 struct Batch {
+    /// What it computes; out of date where `decodes` says it all.
     plan: Box<StepPlan>,
+    /// Its decodes, if it computes nothing but such as are not named.
+    decodes: Option<Decodes>,
+    sequences: u32,
     /// When the accelerator starts it.
     start: SimTime,
     end: Fine,
@@ -434,12 +439,16 @@ impl Engine {
             && self.in_flight.is_empty()
             && self.scheduler.is_stalled();
         let (mut start, mut end, mut shared) = (submit, submit, 0);
+        let decodes = plan.decodes().map(|context| Decodes {
+            count: plan.sequences(),
+            context,
+        });
         if self.executed {
             shared = self.scheduler.kv().shared_tokens();
             let mut shape = self.config.launched(plan.shape());
             shape.shared_context = shared;
             start = submit.max(self.accelerator_free);
-            let time = if plan.decodes().is_some() {
+            let time = if decodes.is_some() {
                 self.decode_times.step(&shape, &*self.latency)
             } else {
                 self.latency.step(&shape)
@@ -448,7 +457,9 @@ impl Engine {
             self.accelerator_free = end;
         }
         self.in_flight.push_back(Batch {
+            sequences: plan.sequences(),
             plan,
+            decodes,
             start: floor(start),
             end,
             shared,
@@ -470,14 +481,16 @@ impl Engine {
             .in_flight
             .front()
             .expect("the core waits only while a batch is in flight");
-        let update = host.update + host.update_per_sequence * u64::from(oldest.plan.sequences());
+        let update = host.update + host.update_per_sequence * u64::from(oldest.sequences);
         self.phase = Phase::Apply;
         self.wake = free.max(oldest.end) + Fine::from(update);
     }
 
     fn apply_oldest(&mut self, report: &mut dyn FnMut(EngineEvent<'_>)) {
         let Batch {
-            plan,
+            mut plan,
+            decodes,
+            sequences: _,
             start,
             end,
             shared,
@@ -485,6 +498,9 @@ impl Engine {
             .in_flight
             .pop_front()
             .expect("the apply phase has a batch in flight");
+        if let Some(Decodes { count, context }) = decodes {
+            plan.set_decodes(count, context);
+        }
         if !plan.is_empty() {
             let mut shape = self.config.launched(plan.shape());
             shape.shared_context = shared;

@@ -31,6 +31,13 @@ impl BlockTable {
         self.room
     }
 
+    /// Makes room for the keys of so many blocks.
+    pub(crate) fn reserve_keys(&mut self, blocks: usize) {
+        if self.keyed.capacity() < blocks {
+            self.keyed.reserve_exact(blocks - self.keyed.len());
+        }
+    }
+
     /// Number of blocks held.
     pub fn len(&self) -> u32 {
         block_count(self.keyed.len()) + self.rest

@@ -92,6 +92,8 @@ pub(super) struct Steady {
     last_seat: u64,
     /// Who is looked at in the plan of a step, by its number; as many steps ahead as a block has tokens.
     wheel: Vec<Vec<Appointment>>,
+    /// How many appointments are in the wheel.
+    appointments: usize,
     /// How many [take a block](Sequence::until_block) in the plan of a step, by its number modulo the
     /// tokens of a block.
     takers: Vec<u32>,
@@ -99,6 +101,9 @@ pub(super) struct Steady {
     limits: BinaryHeap<Reverse<(u64, Appointment)>>,
     /// Who ends with the output of a step, by its number.
     ends: BinaryHeap<Reverse<(u64, Appointment)>>,
+    /// The first of the limits, and of the ends.
+    next_limit: u64,
+    next_end: u64,
     /// Parts of sequences that have left, with the numbers of their steps.
     left_behind: Vec<(u64, Named)>,
     told: Told,
@@ -130,6 +135,9 @@ impl Steady {
             takers: vec![0; block_size as usize],
             limits: BinaryHeap::new(),
             ends: BinaryHeap::new(),
+            next_limit: NEVER,
+            next_end: NEVER,
+            appointments: 0,
             left_behind: Vec::new(),
             told: Told::default(),
         }
@@ -174,6 +182,7 @@ impl Steady {
             *self.takers(since + u64::from(left)) += 1;
             let limit = since + u64::from(sequence.until_limit());
             self.limits.push(Reverse((limit, appointment)));
+            self.next_limit = self.next_limit.min(limit);
         } else {
             let quiet = sequence.quiet_for(sequence.own, clock, kv);
             self.look_at(appointment, quiet, since);
@@ -186,6 +195,7 @@ impl Steady {
         if let Some(later) = sequence.outputs_left(in_flight).checked_sub(1) {
             let last = since + u64::from(later);
             self.ends.push(Reverse((last, appointment)));
+            self.next_end = self.next_end.min(last);
         }
         self.told.joining.push_back(appointment);
     }
@@ -202,9 +212,7 @@ impl Steady {
 
     /// Whether a limit may be reached in the plan of a step.
     pub(super) fn limit_by(&self, step: u64) -> bool {
-        self.limits
-            .peek()
-            .is_some_and(|&Reverse((limit, _))| limit <= step)
+        self.next_limit <= step
     }
 
     /// Looks at those who may reach a limit in the plan of a step, who take no blocks by the clock any
@@ -215,6 +223,9 @@ impl Steady {
         clock: &Clock,
         kv: &KvCache,
     ) {
+        if !self.limit_by(clock.planned) {
+            return;
+        }
         while let Some(&Reverse((limit, appointment))) = self.limits.peek()
             && limit <= clock.planned
         {
@@ -227,6 +238,7 @@ impl Steady {
                 self.look_at(appointment, 0, clock.planned);
             }
         }
+        self.next_limit = self.limits.peek().map_or(NEVER, |next| next.0.0);
     }
 
     fn uncount(&mut self, sequence: &mut Sequence, at: Progress, clock: &Clock, kv: &KvCache) {
@@ -243,18 +255,17 @@ impl Steady {
         let after = u64::from(after).min(self.wheel.len() as u64 - 1);
         let place = (step + after) % self.wheel.len() as u64;
         self.wheel[place as usize].push(appointment);
+        self.appointments += 1;
     }
 
     /// Whether anybody may have to be looked at in the plan of this step.
     pub(super) fn anybody_due(&self, step: u64) -> bool {
-        !self.wheel[(step % self.wheel.len() as u64) as usize].is_empty()
+        self.appointments > 0 && !self.wheel[(step % self.wheel.len() as u64) as usize].is_empty()
     }
 
     /// Whether anybody may end with the output of this step.
     pub(super) fn ends_by(&self, step: u64) -> bool {
-        self.ends
-            .peek()
-            .is_some_and(|&Reverse((last, _))| last <= step)
+        self.next_end <= step
     }
 
     /// Whether steps in flight name somebody who has left.
@@ -274,6 +285,7 @@ impl Steady {
     pub(super) fn due(&mut self, step: u64, sequences: &[Option<Sequence>]) -> Vec<Appointment> {
         let place = (step % self.wheel.len() as u64) as usize;
         let mut due = core::mem::take(&mut self.wheel[place]);
+        self.appointments -= due.len();
         due.retain(|appointment| appointment.holds(sequences));
         if !due.is_sorted() {
             due.sort_unstable();
@@ -284,6 +296,7 @@ impl Steady {
     /// Puts back what [`due`](Self::due) gave: its memory, with what is left in it.
     pub(super) fn put_back(&mut self, step: u64, due: Vec<Appointment>) {
         let place = (step % self.wheel.len() as u64) as usize;
+        self.appointments += due.len();
         self.wheel[place] = due;
     }
 
@@ -346,7 +359,10 @@ impl Steady {
             "all have left"
         );
         self.limits.clear();
+        self.next_limit = NEVER;
         self.ends.clear();
+        self.next_end = NEVER;
+        self.appointments = 0;
         self.told.joining.clear();
         self.last_seat = 0;
     }
@@ -366,6 +382,9 @@ impl Steady {
             to.extend(mine.map(|(_, named)| *named));
             self.left_behind.retain(|(part, _)| *part != step);
         }
+        if self.next_end > step {
+            return;
+        }
         while let Some(&Reverse((last, end))) = self.ends.peek()
             && last <= step
         {
@@ -381,6 +400,7 @@ impl Steady {
                 });
             }
         }
+        self.next_end = self.ends.peek().map_or(NEVER, |next| next.0.0);
     }
 
     /// The output of a step is applied: who takes part in it for the first time is told from now on.

@@ -1,0 +1,224 @@
+//! The scheduler's part in decodes by the clock: who follows it, and steps of those who do. See
+//! [`steady`](super::steady).
+
+use foretoken_des_kernel::SimTime;
+use foretoken_workload::DecodeRun;
+
+use super::steady::{Appointment, Clock};
+use super::{PLANNED_EXIST, Scheduler};
+use crate::plan::StepPlan;
+use crate::sequence::Sequence;
+
+impl Scheduler {
+    /// Whether sequences that only decode are counted: plans do not name them then, and their tokens are
+    /// told by [`decodes`](Self::decodes). To be chosen before the first step.
+    pub(crate) fn count_decodes(&mut self, counts: bool) {
+        self.counts_decodes = counts;
+    }
+
+    /// Whoever sampled a token in the step just planned follows the clock from now on.
+    pub(super) fn settle_into(&mut self, plan: &StepPlan) {
+        let mut joined = false;
+        for entry in plan.entries.iter().filter(|entry| entry.samples) {
+            let sequence = self.sequences[entry.slot as usize].as_mut();
+            let sequence = sequence.expect(PLANNED_EXIST);
+            if sequence.discarded == 0 {
+                self.steady
+                    .join(entry.slot, sequence, &self.clock, &self.kv);
+                joined = true;
+            }
+        }
+        if joined {
+            let sequences = &self.sequences;
+            self.visited.retain(|&slot| {
+                let sequence = sequences[slot as usize].as_ref();
+                !sequence.is_some_and(Sequence::is_steady)
+            });
+        }
+    }
+
+    /// Takes everybody off the clock.
+    pub(super) fn unsettle(&mut self) {
+        if self.steady.count() == 0 {
+            return;
+        }
+        for &slot in &self.running {
+            let sequence = self.sequences[slot as usize].as_mut();
+            let sequence = sequence.expect(PLANNED_EXIST);
+            if sequence.is_steady() {
+                self.steady.leave(slot, sequence, &self.clock, &self.kv);
+            }
+        }
+        self.steady.clear();
+        self.visited.clone_from(&self.running);
+    }
+
+    /// Plans the running sequences with most of them by the clock, if budget and blocks are certain to
+    /// suffice for all of these.
+    pub(super) fn plan_by_the_clock(
+        &mut self,
+        plan: &mut StepPlan,
+        budget: &mut u32,
+        threshold: u32,
+    ) -> bool {
+        let (limit, clock) = (self.config.max_model_len, self.clock);
+        let count = self.steady.count();
+        let mut tokens = u64::from(count);
+        self.steady
+            .look_at_limits(&mut self.sequences, &clock, &self.kv);
+        let mut due = self.steady.due(clock.planned, &self.sequences);
+        let by_clock = self.steady.takes(clock.planned);
+        let mut blocks = due.len() as u64 + u64::from(by_clock);
+        for &slot in &self.visited {
+            let sequence = self.sequence(slot);
+            let wanted = sequence.due(sequence.own, limit).min(threshold);
+            tokens += u64::from(wanted);
+            blocks += u64::from(sequence.lacks(sequence.own, wanted, &self.kv));
+        }
+        let suffices = tokens <= u64::from(*budget)
+            || (count <= *budget
+                && self
+                    .visited
+                    .first()
+                    .is_none_or(|&slot| self.sequence(slot).seat > self.steady.last_seat()));
+        if !suffices || blocks > u64::from(self.kv.free()) {
+            self.steady.put_back(clock.planned, due);
+            return false;
+        }
+        // What visited sequences may take: the steady ones are before them, or there is enough.
+        let mut left = *budget - count;
+        let mut next = 0;
+        let mut visited = 0;
+        while next < due.len() || visited < self.visited.len() {
+            let seat = self
+                .visited
+                .get(visited)
+                .map(|&slot| self.sequence(slot).seat);
+            if let Some(&appointment) = due.get(next)
+                && seat.is_none_or(|seat| appointment.seat < seat)
+            {
+                next += 1;
+                let slot = appointment.slot;
+                let sequence = self.sequences[slot as usize].as_mut();
+                let sequence = sequence.expect(PLANNED_EXIST);
+                let at = sequence.progress(&clock);
+                if sequence.due(at, limit) == 0 {
+                    self.steady.leave(slot, sequence, &clock, &self.kv);
+                    self.visited.insert(visited, slot);
+                    visited += 1;
+                    left += 1;
+                } else {
+                    let grown = sequence.grow(&mut self.kv, at, 1, limit);
+                    debug_assert!(grown, "blocks were counted before");
+                    let after = sequence.quiet_for(at, &clock, &self.kv).max(1);
+                    self.steady.look_at(appointment, after, clock.planned);
+                }
+                continue;
+            }
+            let slot = self.visited[visited];
+            visited += 1;
+            let sequence = self.sequences[slot as usize].as_mut();
+            let sequence = sequence.expect(PLANNED_EXIST);
+            let wanted = sequence.due(sequence.own, limit).min(threshold).min(left);
+            if wanted > 0 {
+                let grown = sequence.grow(&mut self.kv, sequence.own, wanted, limit);
+                debug_assert!(grown, "blocks were counted before");
+                plan.push(sequence.advance(slot, wanted, self.config.scheduling));
+                left -= wanted;
+            }
+        }
+        due.clear();
+        self.steady.put_back(clock.planned, due);
+        self.kv.take_for_later(by_clock);
+        let (decodes, context) = self.steady.step();
+        plan.push_decodes(decodes, context);
+        *budget = left;
+        true
+    }
+
+    /// Sequences that decode by the clock.
+    pub(crate) fn decoding(&self) -> u32 {
+        self.steady.count()
+    }
+
+    /// Whether all who run decode by the clock, nobody can enter, steps in flight name nobody besides
+    /// those that their plans do, and nobody wants to hear of changes in the prefix cache.
+    pub(crate) fn only_decodes(&self) -> bool {
+        let closed = self.waiting.is_empty() || !self.is_open(u32::MAX);
+        self.steady.count() > 0
+            && self.visited.is_empty()
+            && closed
+            && self.confirmations.is_empty()
+            && !self.steady.is_anybody_named()
+            && !self.kv.records_events()
+    }
+
+    /// Applies the output of the oldest step, and plans another one, where [only
+    /// decodes](Self::only_decodes) are in both: gives the context of the new one. If a sequence ends or
+    /// anything else may run out, nothing is done; neither if somebody is told for the first time, unless
+    /// this is the `first` of several such steps.
+    pub(crate) fn decode_step(&mut self, first: bool) -> Option<u64> {
+        let mut clock = self.clock;
+        let taken = self.steady.takes(clock.planned);
+        if self.steady.ends_by(clock.applied)
+            || self.steady.limit_by(clock.planned)
+            || self.steady.count() > self.config.max_num_batched_tokens
+            || taken > self.kv.free()
+        {
+            return None;
+        }
+        let joins = self.steady.joins_by(clock.applied);
+        if joins && !first {
+            return None;
+        }
+        clock.applied += 1;
+        if self.steady.anybody_due(clock.planned) && !self.visit_due(&clock, taken) {
+            return None;
+        }
+        if joins {
+            self.steady.follow(self.clock.applied, &self.sequences);
+        }
+        self.kv.take_for_later(taken);
+        let (decodes, context) = self.steady.step();
+        clock.planned += 1;
+        self.clock = clock;
+        self.unflushed = false;
+        Some(context + u64::from(decodes))
+    }
+
+    /// Takes blocks and makes others findable for all who are due in the plan of a step, besides those
+    /// `taken` by the clock; nothing, if somebody ends or the free ones might not suffice.
+    fn visit_due(&mut self, clock: &Clock, taken: u32) -> bool {
+        let limit = self.config.max_model_len;
+        let mut due = self.steady.due(clock.planned, &self.sequences);
+        let ends = |appointment: &Appointment| {
+            let sequence = self.sequence(appointment.slot);
+            sequence.due(sequence.progress(clock), limit) == 0
+        };
+        if due.len() > (self.kv.free() - taken) as usize || due.iter().any(ends) {
+            self.steady.put_back(clock.planned, due);
+            return false;
+        }
+        for appointment in due.drain(..) {
+            let sequence = self.sequences[appointment.slot as usize].as_mut();
+            let sequence = sequence.expect(PLANNED_EXIST);
+            let at = sequence.progress(clock);
+            let grown = sequence.grow(&mut self.kv, at, 1, limit);
+            debug_assert!(grown, "blocks were counted before");
+            let after = sequence.quiet_for(at, clock, &self.kv).max(1);
+            self.steady.look_at(appointment, after, clock.planned);
+        }
+        self.steady.put_back(clock.planned, due);
+        true
+    }
+
+    /// The tokens of the step applied last that were not delivered one by one.
+    pub(crate) fn decodes<'a>(&'a self, times: &'a [SimTime]) -> DecodeRun<'a> {
+        self.steady.told(times)
+    }
+
+    /// They have been told.
+    pub(crate) fn decodes_told(&mut self) {
+        self.steady.tell_over();
+    }
+}
