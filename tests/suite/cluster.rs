@@ -486,7 +486,7 @@ proptest! {
     /// The run itself checks the conservation of requests, in the world and in the report, that no KV
     /// block leaks and that nothing is left undone.
     #[test]
-    fn whatever_a_cluster_is_like_no_request_is_lost_and_the_same_seed_gives_the_same_run_step_by_step(
+    fn whatever_a_cluster_is_like_no_request_is_lost_and_the_same_seed_gives_the_same_run(
         shape in shape()
     ) {
         let first = record(shape.simulation());
