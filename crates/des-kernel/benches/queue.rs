@@ -1,7 +1,7 @@
 //! What the event queue costs, and what other queues would cost in its place.
 //!
 //! Each element is one event taken out, together with what it brings. The mixes are those of a
-//! simulation: engines that step, a stream of arrivals whose requests travel over a network, and
+//! simulation: engines that step, a stream of arrivals that travel over a network, and
 //! pollers; an event of a simulation has 32 bytes. [`EventQueue`] is the library's, a heap of four
 //! children a node over slots. The others were measured and lost, and are kept so that the choice can
 //! be looked at again.
