@@ -55,6 +55,12 @@ fn count(steps: u64) -> u32 {
     u32::try_from(steps).expect("a sequence takes fewer than 2^32 steps")
 }
 
+/// The place of a step in a ring of so many.
+#[inline]
+fn place(step: u64, ring: usize) -> usize {
+    usize::try_from(step % ring as u64).expect("a remainder is below its divisor")
+}
+
 /// When a steady sequence is looked at. It is void if the sequence in the slot has not been steady since
 /// that step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -201,13 +207,13 @@ impl Steady {
     }
 
     fn takers(&mut self, step: u64) -> &mut u32 {
-        let place = step % self.takers.len() as u64;
-        &mut self.takers[place as usize]
+        let place = place(step, self.takers.len());
+        &mut self.takers[place]
     }
 
     /// How many blocks are taken by the clock in the plan of a step.
     pub(super) fn takes(&self, step: u64) -> u32 {
-        self.takers[(step % self.takers.len() as u64) as usize]
+        self.takers[place(step, self.takers.len())]
     }
 
     /// Whether a limit may be reached in the plan of a step.
@@ -253,14 +259,14 @@ impl Steady {
     pub(super) fn look_at(&mut self, appointment: Appointment, after: u32, step: u64) {
         // Beyond one turn of the wheel it is looked at too early, which does no harm.
         let after = u64::from(after).min(self.wheel.len() as u64 - 1);
-        let place = (step + after) % self.wheel.len() as u64;
-        self.wheel[place as usize].push(appointment);
+        let place = place(step + after, self.wheel.len());
+        self.wheel[place].push(appointment);
         self.appointments += 1;
     }
 
     /// Whether anybody may have to be looked at in the plan of this step.
     pub(super) fn anybody_due(&self, step: u64) -> bool {
-        self.appointments > 0 && !self.wheel[(step % self.wheel.len() as u64) as usize].is_empty()
+        self.appointments > 0 && !self.wheel[place(step, self.wheel.len())].is_empty()
     }
 
     /// Whether anybody may end with the output of this step.
@@ -283,7 +289,7 @@ impl Steady {
 
     /// Who is to be looked at in the plan of this step, in the order of seats.
     pub(super) fn due(&mut self, step: u64, sequences: &[Option<Sequence>]) -> Vec<Appointment> {
-        let place = (step % self.wheel.len() as u64) as usize;
+        let place = place(step, self.wheel.len());
         let mut due = core::mem::take(&mut self.wheel[place]);
         self.appointments -= due.len();
         due.retain(|appointment| appointment.holds(sequences));
@@ -295,7 +301,7 @@ impl Steady {
 
     /// Puts back what [`due`](Self::due) gave: its memory, with what is left in it.
     pub(super) fn put_back(&mut self, step: u64, due: Vec<Appointment>) {
-        let place = (step % self.wheel.len() as u64) as usize;
+        let place = place(step, self.wheel.len());
         self.appointments += due.len();
         self.wheel[place] = due;
     }
