@@ -280,7 +280,7 @@ impl KvCache {
 
     /// Makes the full blocks among the first `tokens` tokens findable under their keys. Of those for
     /// which `chain` is too short nobody will ever look for, nor for any that follow; they are counted
-    /// until they are [published](Self::publish), if ever.
+    /// until they are published, if ever.
     #[inline]
     pub fn register(&mut self, table: &mut BlockTable, chain: &[BlockHash], tokens: u32) {
         if !self.has_unregistered(table, tokens) {
