@@ -5,8 +5,12 @@
 //! if content and index are equal. Prefix sharing is therefore exact, and hashing a prompt costs
 //! O(blocks + segments) instead of O(tokens).
 
+use core::fmt;
 use core::ops::Range;
-use std::sync::Arc;
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use smallvec::SmallVec;
 
 use crate::request::RequestId;
 
@@ -113,8 +117,37 @@ pub enum PromptError {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
-    segments: Arc<[Segment]>,
+    segments: Arc<Shared>,
     tokens: u32,
+}
+
+/// What the clones of a prompt share.
+struct Shared {
+    segments: SmallVec<[Segment; 3]>,
+    hashes: Kept,
+}
+
+/// The hashes of a prompt's full blocks, from the second time on that somebody asks for them: of prompts
+/// that are sent again and again.
+#[derive(Default)]
+struct Kept {
+    asked: AtomicBool,
+    /// For blocks of one length.
+    hashes: OnceLock<(u32, Box<[BlockHash]>)>,
+}
+
+impl PartialEq for Shared {
+    fn eq(&self, other: &Self) -> bool {
+        self.segments == other.segments
+    }
+}
+
+impl Eq for Shared {}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.segments.fmt(f)
+    }
 }
 
 impl Prompt {
@@ -124,12 +157,11 @@ impl Prompt {
     /// [`PromptError`] if there is no token or if they are too many.
     pub fn new(segments: impl IntoIterator<Item = Segment>) -> Result<Self, PromptError> {
         let segments = segments.into_iter().filter(|segment| segment.len > 0);
-        Self::of_filled(&segments.collect::<Vec<_>>())
+        Self::of_filled(segments.collect())
     }
 
     /// The concatenation of `segments`, none of which is empty.
-    pub(crate) fn of_filled(segments: &[Segment]) -> Result<Self, PromptError> {
-        let segments: Arc<[Segment]> = segments.into();
+    pub(crate) fn of_filled(segments: SmallVec<[Segment; 3]>) -> Result<Self, PromptError> {
         let tokens = segments
             .iter()
             .try_fold(0_u32, |sum, segment| {
@@ -140,6 +172,8 @@ impl Prompt {
         if tokens == 0 {
             Err(PromptError::Empty)
         } else {
+            let hashes = Kept::default();
+            let segments = Arc::new(Shared { segments, hashes });
             Ok(Self { segments, tokens })
         }
     }
@@ -151,7 +185,23 @@ impl Prompt {
 
     /// The segments, in order.
     pub fn segments(&self) -> &[Segment] {
-        &self.segments
+        &self.segments.segments
+    }
+
+    /// The hashes of its full blocks, if the prompt keeps them, in a chain without salt.
+    fn kept(&self, block_size: u32) -> Option<&[BlockHash]> {
+        let kept = &self.segments.hashes;
+        if kept.hashes.get().is_none() && !kept.asked.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        let (of, hashes) = kept.hashes.get_or_init(|| {
+            let mut hashes = Vec::with_capacity((self.tokens / block_size) as usize);
+            // No full block reaches beyond the prompt, so that what follows it does not matter.
+            let hasher = BlockHasher::new(self, ContentId(0), block_size);
+            hasher.compute(UNSALTED, self.tokens, &mut hashes);
+            (block_size, hashes.into())
+        });
+        (*of == block_size).then_some(hashes)
     }
 
     /// Appends the hashes of all its blocks of `block_size` tokens to `chain`, that of a last partial
@@ -191,6 +241,9 @@ impl BlockHash {
     }
 }
 
+/// The root of chains without salt.
+const UNSALTED: BlockHash = BlockHash::root(0);
+
 /// A strong 64-bit mixer (the finaliser of `SplitMix64`).
 const fn mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -205,6 +258,7 @@ const fn mix(value: u64) -> u64 {
 /// these were cut into segments.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockHasher<'a> {
+    prompt: &'a Prompt,
     segments: &'a [Segment],
     prompt_tokens: u32,
     output: ContentId,
@@ -219,6 +273,7 @@ impl<'a> BlockHasher<'a> {
     pub fn new(prompt: &'a Prompt, output: ContentId, block_size: u32) -> Self {
         assert!(block_size > 0, "a block holds at least one token");
         Self {
+            prompt,
             segments: prompt.segments(),
             prompt_tokens: prompt.tokens(),
             output,
@@ -237,6 +292,17 @@ impl<'a> BlockHasher<'a> {
     /// Appends the hashes of the full blocks among the first `tokens` tokens to `chain`, which holds
     /// those of the first blocks already; `root` starts the chain.
     pub fn extend(&self, root: BlockHash, tokens: u32, chain: &mut Vec<BlockHash>) {
+        if chain.is_empty()
+            && root == UNSALTED
+            && let Some(kept) = self.prompt.kept(self.block_size)
+        {
+            let full = tokens.min(self.prompt_tokens) / self.block_size;
+            chain.extend_from_slice(&kept[..full as usize]);
+        }
+        self.compute(root, tokens, chain);
+    }
+
+    fn compute(&self, root: BlockHash, tokens: u32, chain: &mut Vec<BlockHash>) {
         let mut cursor = Cursor::default();
         // A chain of more blocks than 32 bits count has nothing to be extended by.
         let first = u32::try_from(chain.len()).unwrap_or(u32::MAX);
@@ -356,6 +422,25 @@ mod tests {
         let hasher = BlockHasher::new(prompt, OUTPUT, block_size);
         hasher.extend(BlockHash::root(0), tokens, &mut chain);
         chain
+    }
+
+    #[test]
+    fn hashes_that_are_kept_are_those_that_are_computed() {
+        let prompt = prompt(&[(1, 0, 21), (2, 5, 30)]);
+        let chain = |prompt: &Prompt, root: BlockHash, block_size: u32, tokens: u32| {
+            let mut chain = Vec::new();
+            BlockHasher::new(prompt, OUTPUT, block_size).extend(root, tokens, &mut chain);
+            chain
+        };
+        for (root, block_size) in [(UNSALTED, 8), (UNSALTED, 5), (BlockHash::root(3), 8)] {
+            for tokens in [0, 20, 51, 70] {
+                let fresh = Prompt::new(prompt.segments().iter().copied()).expect("it has tokens");
+                let expected = chain(&fresh, root, block_size, tokens);
+                for _ in 0..3 {
+                    assert_eq!(chain(&prompt.clone(), root, block_size, tokens), expected);
+                }
+            }
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use foretoken_des_kernel::{RngStreams, SimRng, SimTime};
 use serde::{Deserialize, Serialize};
+use smallvec::smallvec;
 
 use crate::arrival::{ArrivalProcess, ArrivalSpec};
 use crate::client::{Client, ClientSpec};
@@ -255,8 +256,8 @@ impl Synthetic {
         let tokens = tokens.min(u32::MAX - system);
         let own = Segment::new(own, tokens);
         let prompt = match system {
-            0 => Prompt::of_filled(&[own]),
-            _ => Prompt::of_filled(&[Segment::new(shared, system), own]),
+            0 => Prompt::of_filled(smallvec![own]),
+            _ => Prompt::of_filled(smallvec![Segment::new(shared, system), own]),
         };
         prompt.expect("both parts together have between 1 and u32::MAX tokens")
     }
