@@ -195,11 +195,11 @@ impl Prompt {
             return None;
         }
         let (of, hashes) = kept.hashes.get_or_init(|| {
-            let mut hashes = Vec::with_capacity((self.tokens / block_size) as usize);
+            let mut chain = Vec::with_capacity((self.tokens / block_size) as usize);
             // No full block reaches beyond the prompt, so that what follows it does not matter.
             let hasher = BlockHasher::new(self, ContentId(0), block_size);
-            hasher.compute(UNSALTED, self.tokens, &mut hashes);
-            (block_size, hashes.into())
+            hasher.compute(UNSALTED, self.tokens, &mut chain);
+            (block_size, chain.into())
         });
         (*of == block_size).then_some(hashes)
     }
