@@ -103,8 +103,10 @@ impl Scenario {
         let mut simulation = Simulation::new()
             .workload(self.workload.clone())
             .seed(self.seed)
-            .replication(self.replication)
-            .step_by_step(self.step_by_step);
+            .replication(self.replication);
+        if self.step_by_step {
+            simulation = simulation.step_by_step();
+        }
         check_roles(resolved)?;
         for deployment in resolved {
             for _ in 0..deployment.replicas {

@@ -313,11 +313,11 @@ impl Simulation {
         self
     }
 
-    /// Whether engines look at every sequence in every step ([`Engine::step_by_step`]), rather than
-    /// count what is certain. It takes several times as long, and gives the same result to the byte.
+    /// Engines look at every sequence in every step ([`Engine::step_by_step`]), rather than count what is
+    /// certain. It takes several times as long, and gives the same result to the byte.
     #[must_use]
-    pub const fn step_by_step(mut self, step_by_step: bool) -> Self {
-        self.step_by_step = step_by_step;
+    pub const fn step_by_step(mut self) -> Self {
+        self.step_by_step = true;
         self
     }
 

@@ -496,7 +496,7 @@ proptest! {
         if shape.horizon_ms.is_none() {
             prop_assert_eq!((counts.arrived, counts.in_flight), (120, 0));
         }
-        let second = record(shape.simulation().step_by_step(true));
+        let second = record(shape.simulation().step_by_step());
         prop_assert_eq!(first.fingerprint(), second.fingerprint());
         prop_assert_eq!(report, Report::new(&second, shape.seed, 0));
     }

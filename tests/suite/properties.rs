@@ -194,7 +194,7 @@ proptest! {
     #[test]
     fn step_by_step_everything_is_the_same(case in case()) {
         let (counted, recording) = run_logged(case.simulation());
-        let (stepped, expected) = run_logged(case.simulation().step_by_step(true));
+        let (stepped, expected) = run_logged(case.simulation().step_by_step());
         prop_assert_eq!(recording.records(), expected.records());
         prop_assert_eq!(Report::new(&recording, 0, 0), Report::new(&expected, 0, 0));
         // In which order engines are heard of within a run of decodes is nobody's business.

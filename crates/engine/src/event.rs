@@ -26,8 +26,8 @@ pub enum EngineEvent<'a> {
     Decodes(DecodeRun<'a>),
     /// A step ended, and its output is applied now.
     Step(StepReport),
-    /// The engine ran ahead of what it was [asked for](crate::Engine::advance_until), and looks like this
-    /// from then on.
+    /// The engine looks like this from then on. Told of steps that are done in a run, since the engine may
+    /// be [ahead](crate::Engine::advance_until) of its host when that could ask.
     Level {
         /// From when on.
         at: SimTime,

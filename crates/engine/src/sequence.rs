@@ -6,7 +6,7 @@ use crate::config::Scheduling;
 use crate::connector::KvTransfer;
 use crate::kv::{BlockTable, KvCache};
 use crate::plan::Planned;
-use crate::scheduler::steady::Clock;
+use crate::scheduler::steady::{Clock, LONGEST_TURN};
 
 /// Place of a sequence in the scheduler's store; reused after its end.
 pub(crate) type Slot = u32;
@@ -215,7 +215,8 @@ impl Sequence {
     pub(crate) fn until_block(&self, kv: &KvCache) -> Option<u32> {
         let left = self.table.room().checked_sub(self.own.computed)?;
         let counts = kv.only_counts(&self.table, self.origin.repeatable);
-        (counts && left < kv.block_size()).then_some(left)
+        let block_size = kv.block_size();
+        (counts && left < block_size && block_size <= LONGEST_TURN).then_some(left)
     }
 
     /// Enters the blocks that were taken by the clock into its table.

@@ -109,6 +109,7 @@ impl Engine {
         let mut used = self.scheduler.kv().used();
         let mut steps = 0;
         self.times.clear();
+        self.scheduler.begin_decodes();
         // A batch of something else is left to the general way.
         while steps < AT_ONCE
             && let Some(decodes) = oldest.decodes
@@ -117,7 +118,7 @@ impl Engine {
             if now >= until {
                 break;
             }
-            let Some(context) = self.scheduler.decode_step(steps == 0) else {
+            let Some(context) = self.scheduler.decode_step() else {
                 break;
             };
             steps += 1;

@@ -15,6 +15,7 @@
 //! engine is rounded down to whole ones.
 
 mod decode_run;
+mod front_end;
 mod output;
 mod transfer;
 
@@ -24,9 +25,7 @@ use std::sync::Arc;
 use foretoken_des_kernel::{SimDuration, SimTime};
 use foretoken_latency_model::{Fine, LatencyModel, StepShape};
 use foretoken_workload::order::ByPriority;
-use foretoken_workload::{
-    Fcfs, FinishReason, Lifecycle, Occurrence, QueueOrder, RejectReason, Request, RequestId,
-};
+use foretoken_workload::{Fcfs, Lifecycle, Occurrence, QueueOrder, Request, RequestId};
 
 use crate::config::{EngineConfig, EngineError, Scheduling};
 use crate::connector::KvTransfer;
@@ -149,7 +148,7 @@ impl Engine {
     ) -> Result<Self, EngineError> {
         config.check()?;
         let mut scheduler = Scheduler::new(config.scheduler.clone(), policies)?;
-        scheduler.count_decodes(true);
+        scheduler.count_decodes();
         Ok(Self {
             config,
             latency,
@@ -176,49 +175,14 @@ impl Engine {
     }
 
     /// Looks at every sequence in every step, and tells every token by name, as vLLM does. The results
-    /// are the same, and take several times as long: for those who doubt them. To be chosen before the
-    /// first request.
+    /// are the same, and take several times as long: for those who doubt them.
+    ///
+    /// # Panics
+    /// If a request has been handed in already.
     #[must_use]
     pub fn step_by_step(mut self) -> Self {
-        self.scheduler.count_decodes(false);
+        self.scheduler.name_decodes();
         self
-    }
-
-    /// Hands a request to the front end. It reaches the core after tokenisation.
-    ///
-    /// A request that can never be served is rejected: the report comes with the next
-    /// [`advance`](Self::advance).
-    pub fn submit(&mut self, now: SimTime, request: Request) {
-        self.submit_remote(now, request, KvTransfer::local());
-    }
-
-    /// Hands a request to the front end whose KV comes from outside or is read by others: see
-    /// [`connector`](crate::connector).
-    ///
-    /// The engine reports an [`EngineEvent::KvLoad`] for every [`KvOffer::Load`](crate::KvOffer::Load),
-    /// even if the request is aborted before. A rejected request takes up nothing and says so with its
-    /// rejection only: whoever offered KV to it hears nothing from vLLM either, and frees its blocks
-    /// when it is tired of waiting.
-    pub fn submit_remote(&mut self, now: SimTime, request: Request, transfer: KvTransfer) {
-        self.now = self.now.max(now);
-        if let Some(reason) = self.never_served(&request) {
-            let what = Lifecycle::Rejected { reason };
-            self.rejected
-                .push_back(Occurrence::new(now, request.id, what));
-            return;
-        }
-        let host = &self.config.host;
-        let ready = now + host.ingest + host.ingest_per_token * u64::from(request.prompt.tokens());
-        self.submitted += 1;
-        self.inbox
-            .insert((ready, self.submitted), (request, transfer));
-    }
-
-    /// The client of a request goes away. The core notices when it next looks; the end is reported
-    /// with the following [`advance`](Self::advance). Unknown and ended requests are ignored.
-    pub fn abort(&mut self, now: SimTime, request: RequestId) {
-        self.now = self.now.max(now);
-        self.aborts.push(request);
     }
 
     /// When the engine wants to be advanced next; `None` while it is idle.
@@ -251,16 +215,20 @@ impl Engine {
         until: SimTime,
         report: &mut dyn FnMut(EngineEvent<'_>),
     ) {
+        let rejects = !self.rejected.is_empty();
         for occurrence in self.rejected.drain(..) {
             report(EngineEvent::Request(occurrence));
         }
         let after = now.checked_add(SimDuration::from_nanos(1));
-        let until = after.map_or(until, |after| until.max(after));
+        let after = after.unwrap_or(now);
+        // The host has to act on what it is told before the engine goes on.
+        let mut until = if rejects { after } else { until.max(after) };
         while let Some(due) = self.next_wake().filter(|&due| due <= now) {
             self.run_decodes(until, report);
             if self.next_wake() == Some(due) {
                 self.now = due;
                 self.step(report);
+                until = after;
             }
         }
         self.now = self.now.max(now);
@@ -286,7 +254,7 @@ impl Engine {
                 return;
             }
         }
-        self.drain_inputs(report);
+        self.drain_inputs();
         if self.scheduler.has_work() {
             self.iterate(report);
         } else if self.in_flight.is_empty() {
@@ -337,69 +305,6 @@ impl Engine {
     /// request is aborted.
     pub fn is_stalled(&self) -> bool {
         self.phase == Phase::Idle && self.scheduler.has_requests()
-    }
-
-    fn never_served(&self, request: &Request) -> Option<RejectReason> {
-        let scheduler = &self.config.scheduler;
-        let prompt_tokens = request.prompt.tokens();
-        let max_model_len = scheduler.max_model_len;
-        if prompt_tokens >= max_model_len {
-            return Some(RejectReason::PromptTooLong {
-                prompt_tokens,
-                max_model_len,
-            });
-        }
-        // The last output token is never computed.
-        let longest = prompt_tokens.saturating_add(request.output_tokens() - 1);
-        let needed = longest
-            .min(max_model_len - 1)
-            .div_ceil(scheduler.block_size);
-        let available = scheduler.usable_blocks();
-        (needed > available).then_some(RejectReason::ExceedsKvPool { needed, available })
-    }
-
-    fn drain_inputs(&mut self, report: &mut dyn FnMut(EngineEvent<'_>)) {
-        while let Some(entry) = self.inbox.first_entry() {
-            if entry.key().0 > self.now {
-                break;
-            }
-            let (request, transfer) = entry.remove();
-            self.scheduler.add_remote(self.now, request, transfer);
-        }
-        self.apply_aborts(report);
-    }
-
-    fn apply_aborts(&mut self, report: &mut dyn FnMut(EngineEvent<'_>)) {
-        if self.aborts.is_empty() {
-            return;
-        }
-        for id in core::mem::take(&mut self.aborts) {
-            let known = self.scheduler.abort(id) || self.abort_in_front_end(id);
-            if known {
-                self.stalled = false;
-                let what = Lifecycle::Finished {
-                    reason: FinishReason::Abort,
-                };
-                let at = self.now.max(self.delivered);
-                report(EngineEvent::Request(Occurrence::new(at, id, what)));
-            }
-        }
-    }
-
-    /// Takes a request out of the front end, if it is there.
-    fn abort_in_front_end(&mut self, id: RequestId) -> bool {
-        let mut entries = self.inbox.iter();
-        let Some((&key, _)) = entries.find(|(_, (request, _))| request.id == id) else {
-            return false;
-        };
-        if let Some((request, transfer)) = self.inbox.remove(&key)
-            && transfer.offer.loads()
-        {
-            // The core has to tell the other side, so it gets to know the request for a moment.
-            self.scheduler.add_remote(self.now, request, transfer);
-            self.scheduler.abort(id);
-        }
-        true
     }
 
     /// One iteration of the core loop from its planning on; sets when and how it goes on.

@@ -10,10 +10,22 @@ use crate::plan::StepPlan;
 use crate::sequence::Sequence;
 
 impl Scheduler {
-    /// Whether sequences that only decode are counted: plans do not name them then, and their tokens are
-    /// told by [`decodes`](Self::decodes). To be chosen before the first step.
-    pub(crate) fn count_decodes(&mut self, counts: bool) {
-        self.counts_decodes = counts;
+    /// From now on sequences that only decode are counted: plans do not name them, and their tokens are
+    /// told by [`decodes`](Self::decodes).
+    pub(crate) fn count_decodes(&mut self) {
+        self.counts_decodes = true;
+    }
+
+    /// Plans name all sequences, as they do unless they are told to [count](Self::count_decodes).
+    ///
+    /// # Panics
+    /// If there are requests, or have been.
+    pub(crate) fn name_decodes(&mut self) {
+        assert!(
+            self.clock.planned == 0 && self.slots.is_empty(),
+            "how decodes are planned is chosen before the first request"
+        );
+        self.counts_decodes = false;
     }
 
     /// Whoever sampled a token in the step just planned follows the clock from now on.
@@ -63,6 +75,7 @@ impl Scheduler {
     ) -> bool {
         let (limit, clock) = (self.config.max_model_len, self.clock);
         let count = self.steady.count();
+        // What those may take who are before the last of the steady ones.
         let mut tokens = u64::from(count);
         self.steady
             .look_at_limits(&mut self.sequences, &clock, &self.kv);
@@ -72,20 +85,16 @@ impl Scheduler {
         for &slot in &self.visited {
             let sequence = self.sequence(slot);
             let wanted = sequence.due(sequence.own, limit).min(threshold);
-            tokens += u64::from(wanted);
+            if sequence.seat < self.steady.last_seat() {
+                tokens += u64::from(wanted);
+            }
             blocks += u64::from(sequence.lacks(sequence.own, wanted, &self.kv));
         }
-        let suffices = tokens <= u64::from(*budget)
-            || (count <= *budget
-                && self
-                    .visited
-                    .first()
-                    .is_none_or(|&slot| self.sequence(slot).seat > self.steady.last_seat()));
-        if !suffices || blocks > u64::from(self.kv.free()) {
+        if tokens > u64::from(*budget) || blocks > u64::from(self.kv.free()) {
             self.steady.put_back(clock.planned, due);
             return false;
         }
-        // What visited sequences may take: the steady ones are before them, or there is enough.
+        // What visited sequences may take; whoever is behind the steady ones may find too little.
         let mut left = *budget - count;
         let mut next = 0;
         let mut visited = 0;
@@ -153,30 +162,29 @@ impl Scheduler {
             && !self.kv.records_events()
     }
 
+    /// Those who are told for the first time with the output of the oldest step are told from now on.
+    pub(crate) fn begin_decodes(&mut self) {
+        self.steady.follow(self.clock.applied, &self.sequences);
+        self.steady.drop_void(&self.sequences);
+    }
+
     /// Applies the output of the oldest step, and plans another one, where [only
     /// decodes](Self::only_decodes) are in both: gives the context of the new one. If a sequence ends or
-    /// anything else may run out, nothing is done; neither if somebody is told for the first time, unless
-    /// this is the `first` of several such steps.
-    pub(crate) fn decode_step(&mut self, first: bool) -> Option<u64> {
+    /// anything else may run out, nothing is done; neither if somebody is told for the first time.
+    pub(crate) fn decode_step(&mut self) -> Option<u64> {
         let mut clock = self.clock;
         let taken = self.steady.takes(clock.planned);
-        if self.steady.ends_by(clock.applied)
+        if self.steady.joins_by(clock.applied)
+            || self.steady.ends_by(clock.applied)
             || self.steady.limit_by(clock.planned)
             || self.steady.count() > self.config.max_num_batched_tokens
             || taken > self.kv.free()
         {
             return None;
         }
-        let joins = self.steady.joins_by(clock.applied);
-        if joins && !first {
-            return None;
-        }
         clock.applied += 1;
         if self.steady.anybody_due(clock.planned) && !self.visit_due(&clock, taken) {
             return None;
-        }
-        if joins {
-            self.steady.follow(self.clock.applied, &self.sequences);
         }
         self.kv.take_for_later(taken);
         let (decodes, context) = self.steady.step();

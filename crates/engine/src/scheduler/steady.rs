@@ -55,6 +55,9 @@ fn count(steps: u64) -> u32 {
     u32::try_from(steps).expect("a sequence takes fewer than 2^32 steps")
 }
 
+/// Blocks of more tokens than this are looked at more often than once, and not taken by the clock.
+pub(crate) const LONGEST_TURN: u32 = 1_024;
+
 /// The place of a step in a ring of so many.
 #[inline]
 fn place(step: u64, ring: usize) -> usize {
@@ -137,8 +140,8 @@ impl Steady {
             count: 0,
             context: 0,
             last_seat: 0,
-            wheel: vec![Vec::new(); block_size as usize + 1],
-            takers: vec![0; block_size as usize],
+            wheel: vec![Vec::new(); block_size.min(LONGEST_TURN) as usize + 1],
+            takers: vec![0; block_size.min(LONGEST_TURN) as usize],
             limits: BinaryHeap::new(),
             ends: BinaryHeap::new(),
             next_limit: NEVER,
@@ -264,6 +267,23 @@ impl Steady {
         self.appointments += 1;
     }
 
+    /// Drops limits and ends of sequences that have left before.
+    pub(super) fn drop_void(&mut self, sequences: &[Option<Sequence>]) {
+        for (heap, next) in [
+            (&mut self.limits, &mut self.next_limit),
+            (&mut self.ends, &mut self.next_end),
+        ] {
+            // Those that nobody will reach for long are dropped together, lest they pile up.
+            if heap.len() > 2 * self.count as usize + 64 {
+                heap.retain(|due| due.0.1.holds(sequences));
+            }
+            while heap.peek().is_some_and(|due| !due.0.1.holds(sequences)) {
+                heap.pop();
+            }
+            *next = heap.peek().map_or(NEVER, |due| due.0.0);
+        }
+    }
+
     /// Whether anybody may have to be looked at in the plan of this step.
     pub(super) fn anybody_due(&self, step: u64) -> bool {
         self.appointments > 0 && !self.wheel[place(step, self.wheel.len())].is_empty()
@@ -354,12 +374,15 @@ impl Steady {
             self.told.remove(slot);
         }
         self.told.left.retain(|&id| id != sequence.id);
+        self.told.joined.retain(|&id| id != sequence.id);
     }
 
     /// After all have left: nobody is looked at, nor ends by the clock.
     pub(super) fn clear(&mut self) {
         debug_assert!(self.count == 0 && self.context == 0, "all have left");
-        self.wheel.iter_mut().for_each(Vec::clear);
+        if self.appointments > 0 {
+            self.wheel.iter_mut().for_each(Vec::clear);
+        }
         debug_assert!(
             self.takers.iter().all(|&takers| takers == 0),
             "all have left"

@@ -1,5 +1,6 @@
 //! The engine around its scheduler: what it refuses, what it reports, and when it pauses.
 
+use foretoken_des_kernel::SimDuration;
 use foretoken_engine::{EngineConfig, EngineError, Policies, Scheduling};
 use foretoken_workload::{FinishReason, Lifecycle, RejectReason, RequestId};
 
@@ -32,6 +33,44 @@ fn a_prompt_as_long_as_the_longest_sequence_is_refused() {
     assert_eq!(run.of(2), [(ms(0), rejected(40))]);
     // The other prompt leaves room for one token.
     assert_eq!(run.tokens(1), [ms(20)]);
+}
+
+#[test]
+fn an_engine_runs_ahead_through_decodes_but_not_behind_a_refusal() {
+    for scheduling in [Scheduling::Synchronous, Scheduling::Asynchronous] {
+        for refuses in [false, true] {
+            let mut config = small(scheduling);
+            config.scheduler.num_gpu_blocks = 100;
+            config.scheduler.max_model_len = 200;
+            let mut engine = Run::new(config, Constant::millis(20, 10)).engine;
+            engine.submit(ms(0), request(0, 0, 8, 100));
+            let mut now = ms(0);
+            for _ in 0..10 {
+                now = engine.next_wake().expect("it decodes");
+                engine.advance(now, &mut |_| {});
+            }
+            let now = engine
+                .next_wake()
+                .filter(|&wake| wake > now)
+                .expect("it decodes");
+            if refuses {
+                engine.submit(now, request(1, 0, 300, 1));
+            }
+            engine.advance_until(now, ms(500), &mut |_| {});
+            let next = engine.next_wake().expect("it goes on decoding");
+            let ahead = next.saturating_since(now) > SimDuration::from_millis(10);
+            assert_eq!(ahead, !refuses, "{scheduling:?}: from {now} to {next}");
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "how decodes are planned is chosen before the first request")]
+fn how_decodes_are_planned_is_chosen_in_time() {
+    let mut engine = Run::new(small(Scheduling::Synchronous), Constant::millis(20, 10)).engine;
+    engine.submit(ms(0), request(0, 0, 8, 10));
+    engine.advance(ms(0), &mut |_| {});
+    let _ = engine.step_by_step();
 }
 
 #[test]
@@ -145,7 +184,7 @@ fn an_abort_is_noticed_before_the_output_of_the_running_step_is_applied() {
 #[test]
 fn an_abort_of_a_request_in_the_front_end_is_reported_and_it_never_runs() {
     let mut config = small(Scheduling::Asynchronous);
-    config.host.ingest = foretoken_des_kernel::SimDuration::from_millis(5);
+    config.host.ingest = SimDuration::from_millis(5);
     let mut run = Run::new(config, Constant::millis(20, 10));
     run.abort_at(1, 0);
     run.abort_at(2, 7);
@@ -160,7 +199,7 @@ fn an_abort_of_a_request_in_the_front_end_is_reported_and_it_never_runs() {
 #[test]
 fn stats_count_the_front_end_as_waiting() {
     let mut config = small(Scheduling::Synchronous);
-    config.host.ingest = foretoken_des_kernel::SimDuration::from_millis(5);
+    config.host.ingest = SimDuration::from_millis(5);
     let mut run = Run::new(config, Constant::millis(20, 10));
     run.engine.submit(ms(0), request(0, 0, 5, 3));
     let stats = run.engine.stats();
