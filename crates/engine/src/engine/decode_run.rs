@@ -79,14 +79,17 @@ pub(super) struct Decodes {
     pub(super) context: u64,
 }
 
-/// A batch in flight.
+/// What is known of a batch in flight besides its plan.
 #[derive(Debug, Clone, Copy)]
-struct InFlight {
-    start: SimTime,
-    end: Fine,
-    sequences: u32,
-    decodes: Option<Decodes>,
-    shared: u64,
+pub(super) struct InFlight {
+    /// When the accelerator starts it.
+    pub(super) start: SimTime,
+    pub(super) end: Fine,
+    pub(super) sequences: u32,
+    /// Its decodes, if it computes nothing but such as are not named.
+    pub(super) decodes: Option<Decodes>,
+    /// Context that its sequences share.
+    pub(super) shared: u64,
 }
 
 impl Engine {
@@ -103,6 +106,7 @@ impl Engine {
         }
         let mut shape = self.launched;
         let shared = self.scheduler.kv().shared_tokens();
+        shape.shared_context = shared;
         let host = self.config.host;
         let schedule = host.schedule + host.schedule_per_sequence * u64::from(count);
         let asynchronous = self.config.scheduler.scheduling == Scheduling::Asynchronous;
@@ -143,7 +147,6 @@ impl Engine {
                 .push(floor(self.output_free + Fine::from(host.deliver)));
             // The next one.
             shape.decode_context = context;
-            shape.shared_context = shared;
             let submit = self.wake + Fine::from(schedule);
             let start = submit.max(self.accelerator_free);
             let time = self.decode_times.step(&shape, &*self.latency);
@@ -172,6 +175,11 @@ impl Engine {
         self.delivered = last;
         self.executed = true;
         self.write_back(steps, oldest, newest);
+        self.tell_decodes(report);
+    }
+
+    /// Tells the tokens of the batch, which leave at `times`.
+    pub(super) fn tell_decodes(&mut self, report: &mut dyn FnMut(EngineEvent<'_>)) {
         let decodes = self.scheduler.decodes(&self.times);
         if !decodes.tokens.times.is_empty() || !decodes.left.is_empty() {
             report(EngineEvent::Decodes(decodes));
@@ -192,11 +200,7 @@ impl Engine {
         let states = states[2 - depth..].iter();
         let batches = self.in_flight.iter_mut().zip(states).skip(depth - new);
         for (batch, state) in batches {
-            batch.decodes = state.decodes;
-            batch.sequences = state.sequences;
-            batch.start = state.start;
-            batch.end = state.end;
-            batch.shared = state.shared;
+            batch.state = *state;
         }
     }
 
@@ -216,16 +220,7 @@ impl Engine {
         if !quiet {
             return None;
         }
-        let state = |index: usize| {
-            let batch = self.in_flight.get(index)?;
-            Some(InFlight {
-                start: batch.start,
-                end: batch.end,
-                sequences: batch.sequences,
-                decodes: batch.decodes,
-                shared: batch.shared,
-            })
-        };
+        let state = |index: usize| self.in_flight.get(index).map(|batch| batch.state);
         Some((state(0)?, state(depth - 1)?))
     }
 }

@@ -33,7 +33,7 @@ use crate::event::{EngineEvent, EngineStats, StepReport};
 use crate::plan::StepPlan;
 use crate::preemption::{LastAdmitted, LeastUrgent, PreemptionPolicy};
 use crate::scheduler::Scheduler;
-use decode_run::{DecodeTimes, Decodes};
+use decode_run::{DecodeTimes, Decodes, InFlight};
 use output::StepOutput;
 use transfer::TransferEnd;
 
@@ -85,16 +85,9 @@ enum Phase {
 /// A step in flight.
 #[derive(Debug)]
 struct Batch {
-    /// What it computes; out of date where `decodes` says it all.
+    /// What it computes; out of date where the `decodes` of the state say it all.
     plan: Box<StepPlan>,
-    /// Its decodes, if it computes nothing but such as are not named.
-    decodes: Option<Decodes>,
-    sequences: u32,
-    /// When the accelerator starts it.
-    start: SimTime,
-    end: Fine,
-    /// Context that its sequences share.
-    shared: u64,
+    state: InFlight,
 }
 
 /// One serving engine.
@@ -361,14 +354,14 @@ impl Engine {
             end = start + time.min(LONGEST_STEP);
             self.accelerator_free = end;
         }
-        self.in_flight.push_back(Batch {
-            sequences: plan.sequences(),
-            plan,
-            decodes,
+        let state = InFlight {
             start: floor(start),
             end,
+            sequences: plan.sequences(),
+            decodes,
             shared,
-        });
+        };
+        self.in_flight.push_back(Batch { plan, state });
 
         let asynchronous = self.config.scheduler.scheduling == Scheduling::Asynchronous;
         if asynchronous && self.executed && self.in_flight.len() == 1 {
@@ -386,37 +379,30 @@ impl Engine {
             .in_flight
             .front()
             .expect("the core waits only while a batch is in flight");
-        let update = host.update + host.update_per_sequence * u64::from(oldest.sequences);
+        let update = host.update + host.update_per_sequence * u64::from(oldest.state.sequences);
         self.phase = Phase::Apply;
-        self.wake = free.max(oldest.end) + Fine::from(update);
+        self.wake = free.max(oldest.state.end) + Fine::from(update);
     }
 
     fn apply_oldest(&mut self, report: &mut dyn FnMut(EngineEvent<'_>)) {
-        let Batch {
-            mut plan,
-            decodes,
-            sequences: _,
-            start,
-            end,
-            shared,
-        } = self
+        let Batch { mut plan, state } = self
             .in_flight
             .pop_front()
             .expect("the apply phase has a batch in flight");
-        if let Some(Decodes { count, context }) = decodes {
+        if let Some(Decodes { count, context }) = state.decodes {
             plan.set_decodes(count, context);
         }
         if !plan.is_empty() {
             let mut shape = self.config.launched(plan.shape());
-            shape.shared_context = shared;
+            shape.shared_context = state.shared;
             report(EngineEvent::Step(StepReport {
-                start,
-                end: floor(end),
+                start: state.start,
+                end: floor(state.end),
                 shape,
             }));
         }
         self.deliver(plan, report);
-        self.note_transfers(end);
+        self.note_transfers(state.end);
         self.publish_kv_events(report);
     }
 
@@ -436,13 +422,10 @@ impl Engine {
         let output = &mut self.output;
         output.clear();
         self.scheduler.apply(plan, |token| output.push(token));
-        let times = [at];
-        let decodes = self.scheduler.decodes(&times);
-        if !decodes.tokens.times.is_empty() || !decodes.left.is_empty() {
-            report(EngineEvent::Decodes(decodes));
-        }
-        self.scheduler.decodes_told();
-        output.report(at, report);
+        self.times.clear();
+        self.times.push(at);
+        self.tell_decodes(report);
+        self.output.report(at, report);
     }
 }
 

@@ -175,25 +175,8 @@ impl KvCache {
     #[must_use]
     #[inline]
     pub fn allocate(&mut self, table: &mut BlockTable, hits: &[BlockId], tokens: u32) -> bool {
-        if !hits.is_empty() {
-            return self.extend(table, hits, tokens);
-        }
         // Nearly all steps of a decode end in the block in which they begin.
-        tokens <= table.room || self.extend_alone(table, tokens)
-    }
-
-    /// Takes free blocks until `table` reaches `tokens` tokens, which it does not yet.
-    fn extend_alone(&mut self, table: &mut BlockTable, tokens: u32) -> bool {
-        let new = (tokens - table.room).div_ceil(self.block_size);
-        if new > self.free() {
-            return false;
-        }
-        self.take(new);
-        table.rest += new;
-        table.room = table
-            .room
-            .saturating_add(new.saturating_mul(self.block_size));
-        true
+        (tokens <= table.room && hits.is_empty()) || self.extend(table, hits, tokens)
     }
 
     fn extend(&mut self, table: &mut BlockTable, hits: &[BlockId], tokens: u32) -> bool {
@@ -222,11 +205,6 @@ impl KvCache {
         !self.caching || block_count(table.keyed.len()) >= repeatable / self.block_size
     }
 
-    /// Takes free blocks for tables that are told [later](Self::count_up).
-    pub(crate) fn take_for_later(&mut self, count: u32) {
-        self.take(count);
-    }
-
     /// Counts the blocks that have been taken for `table` meanwhile: it has got `tokens` tokens, and the
     /// full blocks among the first `registered` of them are registered.
     pub(crate) fn count_up(&self, table: &mut BlockTable, tokens: u32, registered: u32) {
@@ -242,7 +220,8 @@ impl KvCache {
     }
 
     /// Takes free blocks for new content, and forgets the keys that they had.
-    fn take(&mut self, count: u32) {
+    /// A table may be told of them [later](Self::count_up).
+    pub(crate) fn take(&mut self, count: u32) {
         let mut left = count - self.pool.take(count);
         while left > 0 {
             let id = self.pool.first();

@@ -138,7 +138,7 @@ impl Scheduler {
         }
         due.clear();
         self.steady.put_back(clock.planned, due);
-        self.kv.take_for_later(by_clock);
+        self.kv.take(by_clock);
         let (decodes, context) = self.steady.step();
         plan.push_decodes(decodes, context);
         *budget = left;
@@ -186,7 +186,7 @@ impl Scheduler {
         if self.steady.anybody_due(clock.planned) && !self.visit_due(&clock, taken) {
             return None;
         }
-        self.kv.take_for_later(taken);
+        self.kv.take(taken);
         let (decodes, context) = self.steady.step();
         clock.planned += 1;
         self.clock = clock;
