@@ -46,6 +46,7 @@ pub mod shared_prefix;
 pub mod source;
 pub mod spec;
 pub mod synthetic;
+pub mod trace;
 
 pub use arrival::{ArrivalProcess, ArrivalSpec, Stage, StagedArrivals};
 pub use client::{ClientSpec, Headers, SloClass};
