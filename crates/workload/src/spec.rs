@@ -4,8 +4,9 @@ use foretoken_des_kernel::RngStreams;
 use serde::{Deserialize, Serialize};
 
 use crate::error::WorkloadError;
+use crate::merge::Merge;
 use crate::shared_prefix::SharedPrefixSpec;
-use crate::source::{Merge, Workload};
+use crate::source::Workload;
 use crate::synthetic::SyntheticSpec;
 
 /// One of the built-in workloads, or several of them at once.
