@@ -20,6 +20,8 @@ pub(crate) struct Flight {
     pub(crate) reads_from: Option<EndpointId>,
     /// A gateway had it cancelled.
     pub(crate) evicted: bool,
+    /// Its client has got its first token, or will soon.
+    pub(crate) streaming: bool,
     pub(crate) adapter: Option<Arc<str>>,
     pub(crate) standing: Standing,
 }
@@ -54,6 +56,7 @@ impl Flight {
             output_tokens,
             reads_from: placement.prefill.map(|prefill| prefill.endpoint),
             evicted: false,
+            streaming: false,
             adapter,
             standing: Standing::Outside,
         }

@@ -44,6 +44,7 @@ pub mod prompt;
 mod quantity;
 mod renumber;
 pub mod request;
+pub mod retry;
 pub mod shared_prefix;
 pub mod source;
 pub mod spec;
@@ -51,7 +52,7 @@ pub mod synthetic;
 pub mod trace;
 
 pub use arrival::{ArrivalProcess, ArrivalSpec, Stage, StagedArrivals};
-pub use client::{ClientSpec, Headers, SloClass};
+pub use client::{ClientSpec, Headers, Patience, SloClass};
 pub use error::WorkloadError;
 pub use length::{LengthDistribution, LengthSpec};
 pub use lifecycle::{
@@ -67,6 +68,7 @@ pub use quantity::{Positive, Rate, Seconds};
 pub use request::{
     FlowId, ObjectivePriority, Priority, Request, RequestId, RequestView, SessionId, StageId,
 };
+pub use retry::{RetrySpec, Retrying};
 pub use shared_prefix::{DEFAULT_PROMPT_INFLATION, SharedPrefix, SharedPrefixSpec};
 pub use source::{Lookahead, Replay, Upcoming, Workload};
 pub use spec::WorkloadSpec;

@@ -266,24 +266,25 @@ pub enum Ending {
 }
 
 impl Ended {
-    /// `request` has got its whole answer.
-    pub const fn answered(request: RequestId, at: SimTime, output_tokens: u32) -> Self {
-        Self {
-            request,
-            at,
-            ending: Ending::Finished(FinishReason::Length),
-            output_tokens,
-        }
-    }
-
-    /// `request` ended like this, without a whole answer.
-    pub const fn without_answer(request: RequestId, at: SimTime, ending: Ending) -> Self {
+    /// `request` ended like this; of its answer its client got `output_tokens`, if it got all.
+    pub const fn new(request: RequestId, at: SimTime, ending: Ending, output_tokens: u32) -> Self {
         Self {
             request,
             at,
             ending,
-            output_tokens: 0,
+            output_tokens,
         }
+    }
+
+    /// `request` has got its whole answer.
+    pub const fn answered(request: RequestId, at: SimTime, output_tokens: u32) -> Self {
+        let ending = Ending::Finished(FinishReason::Length);
+        Self::new(request, at, ending, output_tokens)
+    }
+
+    /// `request` ended like this, without a whole answer.
+    pub const fn without_answer(request: RequestId, at: SimTime, ending: Ending) -> Self {
+        Self::new(request, at, ending, 0)
     }
 
     /// The same of a request that is known as number `request`.

@@ -1,9 +1,9 @@
 //! [`Merge`]: several workloads at once.
 
 use core::fmt;
-use std::collections::HashMap;
 
 use foretoken_des_kernel::SimTime;
+use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 use crate::lifecycle::Ended;
@@ -95,7 +95,7 @@ impl Workload for Merge {
         let id = RequestId::new(self.made);
         self.made = self.made.checked_add(1)?;
         let source = &mut self.sources[number];
-        let request = source.load.next()?;
+        let request = source.load.draw()?;
         if source.load.reacts() {
             let origin = Origin {
                 source: number,

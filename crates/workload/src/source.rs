@@ -111,7 +111,7 @@ pub enum Upcoming {
 /// let spec = Synthetic::poisson(1.0, 1, LengthSpec::constant(9), LengthSpec::constant(5))?;
 /// let mut load = Lookahead::new(Box::new(spec.build(&RngStreams::new(1, 0))?));
 /// let at = load.arrival().expect("one request");
-/// assert_eq!(load.next().map(|request| request.arrival), Some(at));
+/// assert_eq!(load.draw().map(|request| request.arrival), Some(at));
 /// assert_eq!(load.arrival(), None);
 /// # Ok::<(), foretoken_workload::WorkloadError>(())
 /// ```
@@ -146,7 +146,7 @@ impl Lookahead {
     }
 
     /// The next request, whose time has come.
-    pub fn next(&mut self) -> Option<Request> {
+    pub fn draw(&mut self) -> Option<Request> {
         let next = self.workload.next();
         if self.reacts {
             next

@@ -3,8 +3,10 @@
 use foretoken_des_kernel::RngStreams;
 use serde::{Deserialize, Serialize};
 
+use crate::client::ClientSpec;
 use crate::error::WorkloadError;
 use crate::merge::Merge;
+use crate::retry::Retrying;
 use crate::shared_prefix::SharedPrefixSpec;
 use crate::source::Workload;
 use crate::synthetic::SyntheticSpec;
@@ -64,15 +66,16 @@ impl WorkloadSpec {
                 WorkloadError::out_of_range("mix", 65_536.0, "at most 65535 workloads")
             })?;
         }
+        let client = Source { number, streams };
         Ok(match self {
-            Self::Synthetic(spec) => Box::new(
-                spec.build_as(number, streams)
-                    .map_err(|error| error.within("synthetic"))?,
-            ),
-            Self::SharedPrefix(spec) => Box::new(
-                spec.build_as(number, streams)
-                    .map_err(|error| error.within("shared-prefix"))?,
-            ),
+            Self::Synthetic(spec) => spec
+                .build_as(number, streams)
+                .and_then(|load| client.asking_again(load, &spec.client))
+                .map_err(|error| error.within("synthetic"))?,
+            Self::SharedPrefix(spec) => spec
+                .build_as(number, streams)
+                .and_then(|load| client.asking_again(load, &spec.client))
+                .map_err(|error| error.within("shared-prefix"))?,
             Self::Mix(parts) => {
                 if parts.is_empty() {
                     return Err(WorkloadError::missing("mix", "at least one workload"));
@@ -87,6 +90,29 @@ impl WorkloadSpec {
                 Box::new(Merge::with_stages(built).distinct())
             }
         })
+    }
+}
+
+/// A workload as one of the sources of a run.
+struct Source<'a> {
+    number: u16,
+    streams: &'a RngStreams,
+}
+
+impl Source<'_> {
+    /// The workload, with the retries of its client.
+    fn asking_again(
+        &self,
+        load: impl Workload + 'static,
+        client: &ClientSpec,
+    ) -> Result<Box<dyn Workload>, WorkloadError> {
+        let load = Box::new(load);
+        let Some(retry) = &client.retry else {
+            return Ok(load);
+        };
+        Retrying::new(load, retry.clone(), self.number, self.streams)
+            .map(|load| Box::new(load) as Box<dyn Workload>)
+            .map_err(|error| error.within("client.retry"))
     }
 }
 
