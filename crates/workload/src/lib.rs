@@ -32,8 +32,13 @@
 //! # Ok::<(), foretoken_workload::WorkloadError>(())
 //! ```
 
+pub mod agents;
 pub mod arrival;
 pub mod client;
+pub mod closed_loop;
+pub mod conversation;
+pub mod count;
+pub mod delay;
 pub mod dist;
 mod error;
 pub mod length;
@@ -45,14 +50,20 @@ mod quantity;
 mod renumber;
 pub mod request;
 pub mod retry;
+pub mod sessions;
 pub mod shared_prefix;
 pub mod source;
 pub mod spec;
 pub mod synthetic;
 pub mod trace;
 
+pub use agents::{AgentsSpec, SubAgentsSpec};
 pub use arrival::{ArrivalProcess, ArrivalSpec, Stage, StagedArrivals};
 pub use client::{ClientSpec, Headers, Patience, SloClass};
+pub use closed_loop::ClosedLoopSpec;
+pub use conversation::Conversations;
+pub use count::CountSpec;
+pub use delay::DelaySpec;
 pub use error::WorkloadError;
 pub use length::{LengthDistribution, LengthSpec};
 pub use lifecycle::{
@@ -69,6 +80,7 @@ pub use request::{
     FlowId, ObjectivePriority, Priority, Request, RequestId, RequestView, SessionId, StageId,
 };
 pub use retry::{RetrySpec, Retrying};
+pub use sessions::{SessionsSpec, StartSpec};
 pub use shared_prefix::{DEFAULT_PROMPT_INFLATION, SharedPrefix, SharedPrefixSpec};
 pub use source::{Lookahead, Replay, Upcoming, Workload};
 pub use spec::WorkloadSpec;

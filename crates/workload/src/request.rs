@@ -98,16 +98,23 @@ impl FlowId {
 
 /// A conversation: requests that follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SessionId(u32);
+pub struct SessionId(u64);
 
 impl SessionId {
     /// Session number `id`.
-    pub const fn new(id: u32) -> Self {
+    pub const fn new(id: u64) -> Self {
         Self(id)
     }
 
+    /// Session number `session` of source number `source`: sources of one run share none. Source 0 has the
+    /// ids that [`SessionId::new`] gives.
+    pub const fn of_source(source: u16, session: u32) -> Self {
+        // Both widen losslessly; `From` is not const.
+        Self((source as u64) << 32 | session as u64)
+    }
+
     /// The number.
-    pub const fn get(self) -> u32 {
+    pub const fn get(self) -> u64 {
         self.0
     }
 }

@@ -3,10 +3,13 @@
 use foretoken_des_kernel::RngStreams;
 use serde::{Deserialize, Serialize};
 
+use crate::agents::AgentsSpec;
 use crate::client::ClientSpec;
+use crate::closed_loop::ClosedLoopSpec;
 use crate::error::WorkloadError;
 use crate::merge::Merge;
 use crate::retry::Retrying;
+use crate::sessions::SessionsSpec;
 use crate::shared_prefix::SharedPrefixSpec;
 use crate::source::Workload;
 use crate::synthetic::SyntheticSpec;
@@ -31,6 +34,12 @@ pub enum WorkloadSpec {
     Synthetic(SyntheticSpec),
     /// inference-perf's shared-prefix client.
     SharedPrefix(SharedPrefixSpec),
+    /// Users who wait for an answer, and think, before they ask again.
+    ClosedLoop(ClosedLoopSpec),
+    /// Chats of several turns.
+    Sessions(SessionsSpec),
+    /// Agents that call tools between requests.
+    Agents(AgentsSpec),
     /// Several at once, merged in order of arrival. The stages of each come after those of the ones
     /// before it, so that reports keep them apart.
     Mix(Vec<WorkloadSpec>),
@@ -50,6 +59,7 @@ impl WorkloadSpec {
         match self {
             Self::Synthetic(spec) => spec.arrivals.stages().len().max(1),
             Self::SharedPrefix(spec) => spec.stages.len(),
+            Self::ClosedLoop(_) | Self::Sessions(_) | Self::Agents(_) => 1,
             Self::Mix(parts) => parts.iter().map(Self::stages).sum(),
         }
     }
@@ -76,6 +86,18 @@ impl WorkloadSpec {
                 .build_as(number, streams)
                 .and_then(|load| client.asking_again(load, &spec.client))
                 .map_err(|error| error.within("shared-prefix"))?,
+            Self::ClosedLoop(spec) => spec
+                .build_as(number, streams)
+                .and_then(|load| client.asking_again(load, &spec.client))
+                .map_err(|error| error.within("closed-loop"))?,
+            Self::Sessions(spec) => spec
+                .build_as(number, streams)
+                .and_then(|load| client.asking_again(load, &spec.client))
+                .map_err(|error| error.within("sessions"))?,
+            Self::Agents(spec) => spec
+                .build_as(number, streams)
+                .and_then(|load| client.asking_again(load, &spec.client))
+                .map_err(|error| error.within("agents"))?,
             Self::Mix(parts) => {
                 if parts.is_empty() {
                     return Err(WorkloadError::missing("mix", "at least one workload"));
@@ -119,6 +141,24 @@ impl Source<'_> {
 impl From<SyntheticSpec> for WorkloadSpec {
     fn from(spec: SyntheticSpec) -> Self {
         Self::Synthetic(spec)
+    }
+}
+
+impl From<ClosedLoopSpec> for WorkloadSpec {
+    fn from(spec: ClosedLoopSpec) -> Self {
+        Self::ClosedLoop(spec)
+    }
+}
+
+impl From<SessionsSpec> for WorkloadSpec {
+    fn from(spec: SessionsSpec) -> Self {
+        Self::Sessions(spec)
+    }
+}
+
+impl From<AgentsSpec> for WorkloadSpec {
+    fn from(spec: AgentsSpec) -> Self {
+        Self::Agents(spec)
     }
 }
 
