@@ -1,7 +1,7 @@
 //! What is kept of one request.
 
 use foretoken_des_kernel::{Fingerprint, SimDuration, SimTime};
-use foretoken_workload::{FlowId, Request, RequestId, SloClass, StageId};
+use foretoken_workload::{FlowId, Request, RequestId, SessionId, SloClass, StageId};
 use serde::Serialize;
 
 use crate::timeline::{Extension, Timeline};
@@ -16,7 +16,7 @@ use crate::outcome::Outcome;
 /// Written with serde it is a row of columns: `id`, `stage`, `class`, `tenant`, `arrival_s`,
 /// `endpoint`, `gateway_ms`, `queue_ms`, `ttft_ms`, `tpot_ms`, `e2e_ms`, `longest_gap_ms`,
 /// `prompt_tokens`, `output_tokens`, `cached_tokens`, `preemptions`, `outcome`; where there are any,
-/// `prefill_endpoint`, `kv_transfer_ms` and `kv_transfer_bytes`; and `itl_ms`, the list of gaps, where
+/// `session`, `attempt`, `prefill_endpoint`, `kv_transfer_ms` and `kv_transfer_bytes`; and `itl_ms`, the list of gaps, where
 /// that was kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(into = "Row")]
@@ -30,6 +30,10 @@ pub struct RequestRecord {
     pub class: SloClass,
     /// Whom it belongs to: its tenant.
     pub flow: FlowId,
+    /// The conversation it belongs to, if any.
+    pub session: Option<SessionId>,
+    /// How often it was asked before, and failed: 0 unless it is a retry.
+    pub attempt: u32,
     /// When the client sent it.
     pub arrival: SimTime,
     /// Number of the endpoint that answers, once it was sent to one.
@@ -71,6 +75,8 @@ impl RequestRecord {
             stage: request.stage,
             class: request.class,
             flow: request.flow,
+            session: request.session,
+            attempt: request.attempt,
             arrival: request.arrival,
             endpoint: None,
             prefill_endpoint: None,
@@ -198,6 +204,10 @@ struct Row {
     stage: u32,
     class: SloClass,
     tenant: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempt: Option<u32>,
     arrival_s: f64,
     endpoint: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -230,6 +240,8 @@ impl From<RequestRecord> for Row {
             stage: record.stage.get(),
             class: record.class,
             tenant: record.flow.get(),
+            session: record.session.map(SessionId::get),
+            attempt: Some(record.attempt).filter(|&attempt| attempt > 0),
             arrival_s: record.arrival.as_secs_f64(),
             endpoint: record.endpoint,
             prefill_endpoint: record.prefill_endpoint,
