@@ -1,5 +1,8 @@
 //! Clients that react to answers, and clients that lose patience.
 
+#[path = "../../examples/open_vs_closed/loops.rs"]
+mod experiment;
+
 use std::collections::BTreeSet;
 
 use foretoken::metrics::{Outcome, Recorder, RequestRecord};
@@ -225,4 +228,15 @@ fn closed_loops_are_the_same_step_by_step_and_again() {
     assert_eq!(first, digest(simulation()));
     assert_eq!(first, digest(simulation().step_by_step()));
     assert!(aborted(&records(simulation())) > 0);
+}
+
+#[test]
+fn a_closed_loop_hides_stalls_that_an_open_one_shows() {
+    let closed = experiment::closed(32).expect("valid");
+    let open = experiment::open(closed.throughput).expect("valid");
+    assert!((open.throughput / closed.throughput - 1.0).abs() < 0.02);
+    // Users who ask nothing while they wait hardly count the stall; medians differ little.
+    assert!(open.ttft_ms[1] > 20.0 * closed.ttft_ms[1]);
+    assert!(open.over_a_second > 10.0 * closed.over_a_second);
+    assert!(open.ttft_ms[0] < 1.5 * closed.ttft_ms[0]);
 }
