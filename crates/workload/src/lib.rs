@@ -56,6 +56,7 @@ pub mod source;
 pub mod spec;
 pub mod synthetic;
 pub mod trace;
+pub mod turns;
 
 pub use agents::{AgentsSpec, SubAgentsSpec};
 pub use arrival::{ArrivalProcess, ArrivalSpec, Stage, StagedArrivals};
@@ -85,3 +86,4 @@ pub use shared_prefix::{DEFAULT_PROMPT_INFLATION, SharedPrefix, SharedPrefixSpec
 pub use source::{Lookahead, Replay, Upcoming, Workload};
 pub use spec::WorkloadSpec;
 pub use synthetic::{Synthetic, SyntheticSpec};
+pub use turns::TurnByTurn;

@@ -3,20 +3,20 @@
 use crate::prompt::{ContentId, Prompt, Segment};
 use crate::request::{Request, RequestId};
 
-/// New numbers of a workload's requests, by their old ones, which are dense from 0. Whatever a prompt quotes
-/// of earlier answers is renamed with them.
+/// New numbers of a workload's requests, by their old ones. Whatever a prompt quotes of answers to requests that
+/// have a new number is renamed with them.
 #[derive(Debug, Default)]
 pub(crate) struct Renumbering {
     new: Vec<RequestId>,
 }
 
 impl Renumbering {
-    /// The next request of the workload as number `id`.
+    /// A request of the workload as number `id`.
     pub(crate) fn apply(&mut self, mut request: Request, id: RequestId) -> Request {
         if request.output_content == ContentId::output_of(request.id) {
             request.output_content = ContentId::output_of(id);
         }
-        self.new.push(id);
+        self.note(request.id, id);
         let segments = request.prompt.segments();
         if segments
             .iter()
@@ -33,11 +33,12 @@ impl Renumbering {
         request
     }
 
-    /// What the workload calls `old` is number `id` from now on: it was asked again.
-    pub(crate) fn replace(&mut self, old: RequestId, id: RequestId) {
-        if let Some(new) = self.new.get_mut(old.index()) {
-            *new = id;
+    /// What the workload calls `old` is number `id` from now on.
+    pub(crate) fn note(&mut self, old: RequestId, id: RequestId) {
+        if self.new.len() <= old.index() {
+            self.new.resize(old.index() + 1, id);
         }
+        self.new[old.index()] = id;
     }
 
     fn content(&self, content: ContentId) -> ContentId {

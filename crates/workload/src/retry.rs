@@ -234,7 +234,7 @@ impl Retrying {
         let Reverse((at, failed)) = self.due.pop()?;
         let mut attempt = self.waiting.remove(&failed)?;
         let id = self.number()?;
-        self.renumbering.replace(attempt.inner, id);
+        self.renumbering.note(attempt.inner, id);
         attempt.request.ask_again(id, at);
         Some(attempt)
     }

@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BinaryHeap};
 use foretoken_des_kernel::{RngStreams, SimDuration, SimTime};
 use foretoken_workload::{
     AgentsSpec, ArrivalSpec, ClientSpec, ClosedLoopSpec, ContentId, CountSpec, DelaySpec, Ended,
-    Ending, FinishReason, LengthSpec, Lookahead, Rate, Request, RequestId, RetrySpec, Segment,
-    SessionsSpec, StartSpec, SubAgentsSpec, WorkloadSpec,
+    Ending, FinishReason, LengthSpec, Lookahead, Prompt, Rate, Replay, Request, RequestId,
+    RetrySpec, Segment, SessionId, SessionsSpec, StartSpec, SubAgentsSpec, TurnByTurn, Workload,
+    WorkloadSpec,
 };
 use proptest::prelude::*;
 
@@ -20,9 +21,16 @@ struct Served {
 /// Serves every request for as long as `latency` says, or fails it.
 fn serve(
     spec: &WorkloadSpec,
+    latency: impl FnMut(&Request) -> Result<SimDuration, SimDuration>,
+) -> Vec<Served> {
+    let workload = spec.build(&RngStreams::new(7, 0));
+    serve_load(workload.expect("a valid load"), latency)
+}
+
+fn serve_load(
+    workload: Box<dyn Workload>,
     mut latency: impl FnMut(&Request) -> Result<SimDuration, SimDuration>,
 ) -> Vec<Served> {
-    let workload = spec.build(&RngStreams::new(7, 0)).expect("a valid load");
     let mut load = Lookahead::new(workload);
     let mut ends = BinaryHeap::new();
     let mut served: Vec<Served> = Vec::new();
@@ -341,6 +349,60 @@ fn closed_and_open_loops_mix() {
         for (quoted, original) in quotes(mixed).zip(quotes(alone)) {
             let of = |id: RequestId, served: &[Served]| served[id.index()].request.arrival;
             assert_eq!(of(quoted, &both), of(original, &open_alone));
+        }
+    }
+}
+
+/// Turns of two sessions as (session, second); each quotes the turn before it.
+fn recorded(turns: &[(u64, u64)]) -> Box<dyn Workload> {
+    let mut last = BTreeMap::new();
+    let requests = (0..).zip(turns).map(|(id, &(session, second))| {
+        let id = RequestId::new(id);
+        let own = Segment::new(ContentId::new(id.get().into()), 9);
+        let before = last.insert(session, id);
+        let quoted = before.map(|id| Segment::new(ContentId::output_of(id), 1));
+        let prompt = Prompt::new([own].into_iter().chain(quoted)).expect("it has tokens");
+        let mut request = Request::new(id, SimTime::ZERO + seconds(second), prompt, 1);
+        request.session = Some(SessionId::new(session));
+        request
+    });
+    let replay = Replay::new(requests.collect()).expect("in order");
+    Box::new(TurnByTurn::new(Box::new(replay)))
+}
+
+#[test]
+fn recorded_turns_wait_for_answers_and_are_late_from_then_on() {
+    let turns = [(7, 0), (7, 2), (8, 3), (7, 4), (8, 5), (7, 20)];
+    let sent = |took: u64| -> Vec<_> {
+        serve_load(recorded(&turns), |_| Ok(seconds(took)))
+            .iter()
+            .map(|one| {
+                let nanos = (one.request.arrival - SimTime::ZERO).as_nanos();
+                let session = one.request.session.expect("it has one").get();
+                (session, nanos / 1_000_000_000)
+            })
+            .collect()
+    };
+    assert_eq!(sent(1), turns);
+    // Session 7 is a second late, and then two: its last turn comes at 22.
+    assert_eq!(sent(3), [(7, 0), (7, 3), (8, 3), (7, 6), (8, 6), (7, 22)]);
+    assert_eq!(
+        sent(30),
+        [(7, 0), (8, 3), (7, 30), (8, 33), (7, 60), (7, 90)]
+    );
+}
+
+#[test]
+fn recorded_turns_quote_what_was_answered() {
+    let turns = [(7, 0), (8, 0), (7, 1), (8, 1), (7, 2), (8, 2)];
+    for server in 0..20 {
+        let served = serve_load(recorded(&turns), fickle(server));
+        assert_eq!(served.len(), turns.len());
+        let mut last: BTreeMap<SessionId, ContentId> = BTreeMap::new();
+        for one in &served {
+            let session = one.request.session.expect("it has one");
+            let quoted = one.request.prompt.segments().get(1).map(|it| it.content);
+            assert_eq!(quoted, last.insert(session, one.request.output_content));
         }
     }
 }
