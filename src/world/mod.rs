@@ -290,7 +290,7 @@ impl<S: MetricSink> World<S> {
             .config();
         let room = config.max_model_len.saturating_sub(request.prompt.tokens());
         let output_tokens = request.output_tokens().min(room);
-        let flight = Flight::new(gateway, placement, request.model.clone(), output_tokens);
+        let flight = Flight::new(gateway, placement, &request, output_tokens);
         let prefill = flight.placement.prefill;
         let what = Lifecycle::Dispatched {
             endpoint: placement.endpoint.get(),

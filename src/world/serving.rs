@@ -7,7 +7,8 @@ use foretoken_des_kernel::{Context, Generation, SimDuration, SimTime};
 use foretoken_engine::{EngineEvent, KvTransfer};
 use foretoken_metrics::{MetricSink, StepRecord};
 use foretoken_workload::{
-    DecodeRun, Ended, Ending, FinishReason, Lifecycle, Occurrence, Request, RequestId, TokenRun,
+    DecodeRun, Delivery, Ended, Ending, FinishReason, Lifecycle, Occurrence, Request, RequestId,
+    TokenRun,
 };
 
 use super::event::Event;
@@ -326,6 +327,7 @@ impl<S: MetricSink> World<S> {
             let last_told = &mut self.engines[index(engine)].last_told;
             *last_told = occurrence.at.max(*last_told);
         }
+        let streamed = flight.delivery == Delivery::Streamed;
         let ended = match &mut occurrence.what {
             Lifecycle::Finished { reason } => {
                 if *reason == FinishReason::Abort {
@@ -338,13 +340,14 @@ impl<S: MetricSink> World<S> {
             }
             Lifecycle::Rejected { reason } => Some((Ending::Rejected(*reason), 0)),
             _ => {
-                flight.streaming = true;
+                flight.streaming |= streamed;
                 None
             }
         };
         self.sink.on_occurrence(&occurrence);
         self.observe(gateway, &occurrence);
         let response = match ended {
+            None if !streamed => return,
             None => Response::FirstChunk,
             Some((ending, output_tokens)) => {
                 self.stand(id, Standing::Outside);

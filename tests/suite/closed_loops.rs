@@ -203,6 +203,46 @@ fn retries_add_to_an_overload() {
 }
 
 #[test]
+fn an_answer_that_comes_whole_is_seen_at_its_end() {
+    let mix = |stream| {
+        let part = |stream, flow| SyntheticSpec {
+            client: ClientSpec {
+                stream,
+                flow,
+                timeout_s: Some(waiting(2.0)),
+                ..ClientSpec::default()
+            },
+            ..load(25.0, 500)
+        };
+        WorkloadSpec::Mix(vec![part(true, 1).into(), part(stream, 2).into()])
+    };
+    let (streamed, whole) = (records(small(mix(true))), records(small(mix(false))));
+    assert!(aborted(&whole) > 0 && aborted(&whole) < 500);
+    for (before, after) in streamed.iter().zip(&whole) {
+        if after.flow.get() == 1 {
+            assert_eq!(before, after);
+            continue;
+        }
+        assert_eq!((before.e2e, before.outcome), (after.e2e, after.outcome));
+        assert_eq!(after.tpot(), None);
+        let complete = after.outcome.is_complete();
+        assert_eq!(after.ttft, after.e2e.filter(|_| complete));
+        assert_eq!(after.output_tokens > 0, complete);
+    }
+    let gaps = |stream| {
+        let report = small(mix(stream)).run().expect("it runs");
+        let of = |tenant| {
+            let mut tenants = report.tenants.iter();
+            let tenant = tenants.find(|it| it.tenant == tenant).expect("it asks");
+            tenant.summary.itl_ms
+        };
+        (of(1), of(2))
+    };
+    assert_eq!(gaps(true).0, gaps(false).0);
+    assert_eq!(gaps(false).1, None);
+}
+
+#[test]
 fn closed_loops_are_the_same_step_by_step_and_again() {
     let chats = SessionsSpec {
         client: ClientSpec {

@@ -451,6 +451,7 @@ impl Shape {
             part.system_prompt_tokens = 200;
             part.client.class = class;
             part.client.flow = flow;
+            part.client.stream = flow != self.retries;
             let limit = |ms: u64| Seconds::new(ms as f64 / 1e3).expect("above 0");
             part.client.first_token_timeout_s = self.patience_ms[0].map(limit);
             part.client.timeout_s = self.patience_ms[1].map(limit);

@@ -22,7 +22,7 @@ use crate::retry::RetrySpec;
 /// assert!(client.objective().is_sheddable());
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct ClientSpec {
     /// Class of service; `standard` by default.
@@ -41,6 +41,9 @@ pub struct ClientSpec {
     /// Headers of the requests, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
+    /// Whether answers are streamed; they are by default. Of one that is not, the client sees the first token with the
+    /// last, and no time between tokens.
+    pub stream: bool,
     /// The client cancels a request that has no first token after so many seconds; never by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_token_timeout_s: Option<Seconds>,
@@ -50,6 +53,23 @@ pub struct ClientSpec {
     /// How requests that fail are asked again; not at all by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetrySpec>,
+}
+
+impl Default for ClientSpec {
+    fn default() -> Self {
+        Self {
+            class: SloClass::default(),
+            objective_priority: None,
+            priority: 0,
+            flow: 0,
+            model: None,
+            headers: BTreeMap::new(),
+            stream: true,
+            first_token_timeout_s: None,
+            timeout_s: None,
+            retry: None,
+        }
+    }
 }
 
 impl ClientSpec {
@@ -79,6 +99,7 @@ pub(crate) struct Client {
     flow: FlowId,
     model: Option<Arc<str>>,
     headers: Headers,
+    delivery: Delivery,
     patience: Patience,
 }
 
@@ -91,6 +112,11 @@ impl Client {
             flow: FlowId::new(spec.flow),
             model: spec.model.as_deref().map(Arc::from),
             headers: Headers::new(&spec.headers),
+            delivery: if spec.stream {
+                Delivery::Streamed
+            } else {
+                Delivery::Whole
+            },
             patience: spec.patience(),
         }
     }
@@ -102,8 +128,19 @@ impl Client {
         request.flow = self.flow;
         request.model.clone_from(&self.model);
         request.headers.clone_from(&self.headers);
+        request.delivery = self.delivery;
         request.patience = self.patience;
     }
+}
+
+/// How an answer reaches its client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Delivery {
+    /// Token by token, as they are generated (`"stream": true`).
+    #[default]
+    Streamed,
+    /// All at once, when the last token has been generated.
+    Whole,
 }
 
 /// How long a client waits before it goes away, and its request is cancelled.

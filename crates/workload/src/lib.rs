@@ -60,7 +60,7 @@ pub mod turns;
 
 pub use agents::{AgentsSpec, SubAgentsSpec};
 pub use arrival::{ArrivalProcess, ArrivalSpec, Stage, StagedArrivals};
-pub use client::{ClientSpec, Headers, Patience, SloClass};
+pub use client::{ClientSpec, Delivery, Headers, Patience, SloClass};
 pub use closed_loop::ClosedLoopSpec;
 pub use conversation::Conversations;
 pub use count::CountSpec;

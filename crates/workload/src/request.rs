@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use foretoken_des_kernel::{Fingerprint, SimTime};
 
-use crate::client::{Headers, Patience, SloClass};
+use crate::client::{Delivery, Headers, Patience, SloClass};
 use crate::prompt::{BlockHash, ContentId, Prompt};
 
 /// Number of a request: dense from 0, unique within a run.
@@ -178,6 +178,8 @@ pub struct Request {
     pub stage: StageId,
     /// Separates otherwise equal prompts in the prefix cache (vLLM's `cache_salt`).
     pub cache_salt: Option<u64>,
+    /// How its answer reaches its client.
+    pub delivery: Delivery,
     /// How long its client waits.
     pub patience: Patience,
     /// How often it was asked before, and failed: 0 unless it is a retry.
@@ -223,6 +225,7 @@ impl Request {
             session: None,
             stage: StageId::default(),
             cache_salt: None,
+            delivery: Delivery::Streamed,
             patience: Patience::ENDLESS,
             attempt: 0,
             output_content: ContentId::output_of(id),
