@@ -11,7 +11,8 @@ fn from_yaml(text: &str) -> Result<Scenario, String> {
     serde_saphyr::from_str(text).map_err(|error| error.to_string())
 }
 
-const EXAMPLES: [&str; 4] = [
+const EXAMPLES: [&str; 5] = [
+    "agents-and-chats-llama-8b.yaml",
     "chat-llama-8b.yaml",
     "codegen-llama-70b.yaml",
     "disaggregated-llama-8b.yaml",
