@@ -7,6 +7,8 @@
 //!   [`Merge`].
 //! - [`synthetic`], [`shared_prefix`]: the built-in loads, and [`spec`], their form in
 //!   configurations.
+//! - [`clients`], [`prefix`], [`preset`]: loads of many clients, texts that prompts share, and loads by
+//!   name.
 //! - [`arrival`], [`length`], [`dist`]: processes, distributions and the variates beneath them, with
 //!   the same bits on every platform.
 //! - [`order`]: [`QueueOrder`], who is next in a queue, shared by engines and gateways.
@@ -48,10 +50,17 @@ pub mod spec;
 pub mod synthetic;
 pub mod trace;
 
+pub mod clients;
+mod correlation;
+mod mix;
+mod popularity;
+pub mod prefix;
+pub mod preset;
+
 pub use arrival::{ArrivalProcess, ArrivalSpec, Stage, StagedArrivals};
 pub use client::{ClientSpec, Headers, SloClass};
 pub use error::WorkloadError;
-pub use length::{LengthDistribution, LengthSpec};
+pub use length::{LengthBin, LengthDistribution, LengthPart, LengthSpec};
 pub use lifecycle::{DecodeRun, FinishReason, Lifecycle, Occurrence, RejectReason, TokenRun};
 pub use order::{
     ByPriority, Fcfs, LongestPrefixMatch, OrderKey, QueueOrder, QueueSignals, Rekey, Requeue,
@@ -66,3 +75,11 @@ pub use shared_prefix::{DEFAULT_PROMPT_INFLATION, SharedPrefix, SharedPrefixSpec
 pub use source::{Merge, Replay, Workload};
 pub use spec::WorkloadSpec;
 pub use synthetic::{Synthetic, SyntheticSpec};
+// What makes loads of many kinds out of few parts.
+pub use arrival::{AfterPieces, GapSpec, MmppState, Piece, Spike, Variation, Varied};
+pub use clients::{ClientGaps, ClientRates, Clients, ClientsSpec, SpreadSpec};
+pub use correlation::Correlation;
+pub use mix::{AdapterSpec, ClassShare};
+pub use popularity::PopularitySpec;
+pub use prefix::{DocumentOrder, PrefixSpec, TreeLevel};
+pub use preset::{Preset, PresetSpec};

@@ -3,7 +3,9 @@
 use foretoken_des_kernel::RngStreams;
 use serde::{Deserialize, Serialize};
 
+use crate::clients::ClientsSpec;
 use crate::error::WorkloadError;
+use crate::preset::PresetSpec;
 use crate::shared_prefix::SharedPrefixSpec;
 use crate::source::{Merge, Workload};
 use crate::synthetic::SyntheticSpec;
@@ -31,6 +33,10 @@ pub enum WorkloadSpec {
     /// Several at once, merged in order of arrival. The stages of each come after those of the ones
     /// before it, so that reports keep them apart.
     Mix(Vec<WorkloadSpec>),
+    /// Many clients of unequal rates, each with habits of its own.
+    Clients(ClientsSpec),
+    /// A typical load by name.
+    Preset(PresetSpec),
 }
 
 impl WorkloadSpec {
@@ -42,12 +48,23 @@ impl WorkloadSpec {
         self.build_from(&mut 0, streams)
     }
 
+    /// The same load with every preset written out in full.
+    #[must_use]
+    pub fn expand(&self) -> Self {
+        match self {
+            Self::Preset(spec) => spec.expand().into(),
+            Self::Mix(parts) => Self::Mix(parts.iter().map(Self::expand).collect()),
+            other => other.clone(),
+        }
+    }
+
     /// Number of the stages by which its requests are told apart, at least 1.
     pub fn stages(&self) -> usize {
         match self {
-            Self::Synthetic(spec) => spec.arrivals.stages().len().max(1),
+            Self::Synthetic(spec) => spec.arrivals.stage_ends().len().max(1),
             Self::SharedPrefix(spec) => spec.stages.len(),
             Self::Mix(parts) => parts.iter().map(Self::stages).sum(),
+            Self::Clients(_) | Self::Preset(_) => 1,
         }
     }
 
@@ -85,6 +102,14 @@ impl WorkloadSpec {
                 }
                 Box::new(Merge::with_stages(built).distinct())
             }
+            Self::Clients(spec) => Box::new(
+                spec.build_as(number, streams)
+                    .map_err(|error| error.within("clients"))?,
+            ),
+            Self::Preset(spec) => Box::new(
+                spec.build_as(number, streams)
+                    .map_err(|error| error.within("preset"))?,
+            ),
         })
     }
 }
@@ -98,6 +123,18 @@ impl From<SyntheticSpec> for WorkloadSpec {
 impl From<SharedPrefixSpec> for WorkloadSpec {
     fn from(spec: SharedPrefixSpec) -> Self {
         Self::SharedPrefix(spec)
+    }
+}
+
+impl From<ClientsSpec> for WorkloadSpec {
+    fn from(spec: ClientsSpec) -> Self {
+        Self::Clients(spec)
+    }
+}
+
+impl From<PresetSpec> for WorkloadSpec {
+    fn from(spec: PresetSpec) -> Self {
+        Self::Preset(spec)
     }
 }
 
