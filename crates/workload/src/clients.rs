@@ -11,7 +11,7 @@ use foretoken_des_kernel::{RngStreams, SimRng, SimTime};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use crate::arrival::{ArrivalProcess, Gap, Variation};
+use crate::arrival::{ArrivalProcess, ArrivalSpec, Gap, Modulated, Variation};
 use crate::client::{Client, ClientSpec};
 use crate::correlation::{Correlation, LengthPair, PairSpec};
 use crate::dist::{self, Empirical};
@@ -58,6 +58,11 @@ pub struct ClientsSpec {
     /// The gaps between the requests of a client (default: exponential).
     #[serde(default)]
     pub gaps: ClientGaps,
+    /// A process whose rate, in requests per second, each client's rate is multiplied by as time goes
+    /// on, such as a `diurnal` one of mean 1 (default: 1 at all times). Random rates, those of `mmpp`,
+    /// are drawn for each client on its own. Any process but `stages`; its gaps do not matter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modulation: Option<ArrivalSpec>,
     /// How many requests at most, of all clients together (default: no limit).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<u32>,
@@ -344,6 +349,10 @@ impl ClientsSpec {
             classes: &self.classes,
             adapters: self.adapters.as_ref(),
         })?;
+        let steady = ArrivalSpec::Constant {
+            rate: Rate::new(1.0)?,
+        };
+        let modulation = self.modulation.clone().unwrap_or(steady);
         let mut members = Vec::with_capacity(rates.len());
         for (number, &rate) in (0..).zip(&rates) {
             let place = Place {
@@ -351,6 +360,7 @@ impl ClientsSpec {
                 index: index(number),
                 source,
                 streams,
+                modulation: &modulation,
             };
             members.push(self.client(&place, rate, &signers)?);
         }
@@ -413,15 +423,18 @@ impl ClientsSpec {
             .gap(&mut stream("client-gaps"))
             .map_err(|error| error.within("gaps"))?;
         let mut arrival_rng = stream("arrivals");
-        // Clients with equal gaps would otherwise all ask at once.
-        let phase = match self.gaps {
-            ClientGaps::Constant {} => SimTime::try_from_secs_f64(arrival_rng.unit() / rate).ok(),
-            _ => None,
-        };
+        let mut arrivals = place
+            .modulation
+            .with_gaps(gap)
+            .map_err(|error| error.within("modulation"))?
+            .faster(rate);
+        if self.gaps == (ClientGaps::Constant {}) {
+            // Clients with equal gaps would otherwise all ask at once.
+            arrivals = arrivals.beginning_within_a_gap(arrival_rng.unit());
+        }
         Ok(Member {
-            arrivals: Box::new(gap.at_rate(rate)),
+            arrivals,
             arrival_rng,
-            phase,
             lengths: LengthPair::build(&pair, scales, place.streams, place.index)?,
             system,
             signer,
@@ -454,15 +467,14 @@ struct Place<'a> {
     index: u64,
     source: u16,
     streams: &'a RngStreams,
+    modulation: &'a ArrivalSpec,
 }
 
 /// One client.
 #[derive(Debug)]
 struct Member {
-    arrivals: Box<dyn ArrivalProcess>,
+    arrivals: Modulated,
     arrival_rng: SimRng,
-    /// When the first request comes, if gaps alone do not say.
-    phase: Option<SimTime>,
     lengths: LengthPair,
     system: Option<Segment>,
     signer: Client,
@@ -470,9 +482,6 @@ struct Member {
 
 impl Member {
     fn next_arrival(&mut self, now: SimTime) -> Option<SimTime> {
-        if let Some(phase) = self.phase.take() {
-            return Some(phase);
-        }
         self.arrivals.next_after(now, &mut self.arrival_rng)
     }
 }

@@ -80,12 +80,34 @@ impl Intensity for Steady {
     }
 }
 
+/// A multiple of another rate.
+#[derive(Debug)]
+pub(super) struct Multiple {
+    base: Box<dyn Intensity>,
+    factor: f64,
+}
+
+impl Intensity for Multiple {
+    fn spend(&mut self, from: SimTime, until: SimTime, work: f64, rng: &mut SimRng) -> Spent {
+        match self.base.spend(from, until, work / self.factor, rng) {
+            Spent::Left(rest) => Spent::Left(rest * self.factor),
+            at @ Spent::At(_) => at,
+        }
+    }
+
+    fn end(&self) -> SimTime {
+        self.base.end()
+    }
+}
+
 /// Arrivals at a rate over time.
 #[derive(Debug)]
-pub(super) struct Modulated {
+pub(crate) struct Modulated {
     intensity: Box<dyn Intensity>,
     /// Gaps with mean 1.
     gaps: Renewal,
+    /// What the first gap is multiplied by.
+    first: f64,
 }
 
 impl Modulated {
@@ -93,13 +115,27 @@ impl Modulated {
         Self {
             intensity,
             gaps: gap.at_rate(1.0),
+            first: 1.0,
         }
+    }
+
+    /// The same at `factor` times the rate.
+    pub(crate) fn faster(mut self, factor: f64) -> Self {
+        let base = self.intensity;
+        self.intensity = Box::new(Multiple { base, factor });
+        self
+    }
+
+    /// The same with the first gap `share` times as long.
+    pub(crate) fn beginning_within_a_gap(mut self, share: f64) -> Self {
+        self.first = share;
+        self
     }
 }
 
 impl ArrivalProcess for Modulated {
     fn next_after(&mut self, now: SimTime, rng: &mut SimRng) -> Option<SimTime> {
-        let work = self.gaps.gap(rng);
+        let work = self.gaps.gap(rng) * core::mem::replace(&mut self.first, 1.0);
         let end = self.intensity.end();
         match self.intensity.spend(now, end, work, rng) {
             Spent::At(at) if at < SimTime::MAX => Some(at),

@@ -23,7 +23,8 @@ use crate::error::WorkloadError;
 use crate::quantity::{Rate, Seconds};
 use curve::Sinusoid;
 pub(crate) use gap::Gap;
-use intensity::{Intensity, Modulated, Steady};
+pub(crate) use intensity::Modulated;
+use intensity::{Intensity, Steady};
 use mmpp::Mmpp;
 use pieces::Pieces;
 use spike::Spiked;
@@ -187,6 +188,11 @@ impl ArrivalSpec {
             Self::Stages { stages } => Box::new(StagedArrivals::new(stages.clone())?),
             _ => Box::new(Modulated::new(self.intensity()?, gap)),
         })
+    }
+
+    /// Arrivals at this rate over time with gaps of another family.
+    pub(crate) fn with_gaps(&self, gap: Gap) -> Result<Modulated, WorkloadError> {
+        Ok(Modulated::new(self.intensity()?, gap))
     }
 
     /// The family of the gaps, in expected requests.

@@ -216,18 +216,26 @@ fn pieces_have_their_rates_and_end() {
 
 #[test]
 fn a_spike_multiplies_the_rate_of_any_base() {
-    for (base, rate, cdf) in [
+    type Curve = Box<dyn Fn(f64) -> f64>;
+    let diurnal = |t: f64| 5.0 * (t + 700.0 / TAU * libm::sin(TAU / 700.0 * t));
+    let bases: [(_, Curve, Curve); 3] = [
         (
             r#"{"poisson": {"rate-rps": 5}}"#,
-            5.0,
-            Box::new(exponential_cdf) as Box<dyn Fn(f64) -> f64>,
+            Box::new(|t| 5.0 * t),
+            Box::new(exponential_cdf),
         ),
         (
             r#"{"gamma": {"rate-rps": 8, "cv": 0.5}}"#,
-            8.0,
+            Box::new(|t| 8.0 * t),
             Box::new(gamma_cdf(4.0)),
         ),
-    ] {
+        (
+            r#"{"diurnal": {"mean-rate-rps": 5, "amplitude": 1, "period-s": 700}}"#,
+            Box::new(diurnal),
+            Box::new(exponential_cdf),
+        ),
+    ];
+    for (base, integral, cdf) in bases {
         let text = format!(
             r#"{{"spikes": {{"base": {base}, "spikes": [
                 {{"at-s": 50, "duration-s": 10, "factor": 6, "every-s": 100}},
@@ -236,15 +244,28 @@ fn a_spike_multiplies_the_rate_of_any_base() {
         );
         let arrivals = arrivals(&text, 3_000.0);
         assert!(!arrivals.iter().any(|&t| t > 1_000.0 && t < 1_200.0));
-        // Outside of the outage: the base, and five times the base in the spikes.
+        // Five times the base comes on top in the spikes, and nothing during the outage.
         let spiked = |t: f64| {
-            let whole = (t / 100.0).floor();
-            t + 5.0 * (10.0 * whole + (t - 100.0 * whole - 50.0).clamp(0.0, 10.0))
+            let starts = (0..30).map(|k| 50.0 + 100.0 * f64::from(k));
+            let extra = starts.map(|at| integral(t.clamp(at, at + 10.0)) - integral(at));
+            integral(t) + 5.0 * extra.sum::<f64>()
         };
-        let integral =
-            |t: f64| rate * (spiked(t) - spiked(t.clamp(1_000.0, 1_200.0)) + spiked(1_000.0));
-        assert_law(&text, gaps(&arrivals, integral), cdf);
+        let all = |t: f64| spiked(t) - spiked(t.clamp(1_000.0, 1_200.0)) + spiked(1_000.0);
+        assert_law(&text, gaps(&arrivals, all), cdf);
     }
+}
+
+#[test]
+fn a_spike_on_random_bursts_multiplies_their_mean() {
+    let text = format!(
+        r#"{{"spikes": {{"base": {BURSTS}, "spikes": [
+            {{"at-s": 0, "duration-s": 20, "factor": 3, "every-s": 40}}]}}}}"#
+    );
+    let arrivals = arrivals(&text, 40_000.0);
+    let inside = arrivals.iter().filter(|&&at| at % 40.0 < 20.0).count() as f64;
+    let outside = arrivals.len() as f64 - inside;
+    assert!((inside / outside - 3.0).abs() < 0.15, "{inside}, {outside}");
+    assert!((outside / 20_000.0 - 5.6).abs() < 0.25, "{outside}");
 }
 
 const BURSTS: &str = r#"{"mmpp": {"states": [

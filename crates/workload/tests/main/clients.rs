@@ -141,6 +141,24 @@ fn the_gaps_of_a_client_are_of_its_family() {
 }
 
 #[test]
+fn a_modulation_multiplies_the_rate_of_every_client() {
+    let requests = drain(&spec(
+        r#"{"listed": {"rates-rps": [2, 6]}}"#,
+        r#", "duration-s": 4000, "modulation": {"hourly": {"rates-rps": [0, 3, 0.5, 0.5], "period-s": 400}}"#,
+    ));
+    for (flow, rate) in [(0, 2.0), (1, 6.0)] {
+        let mut quarters = [0; 4];
+        for request in of_flow(&requests, flow) {
+            let within = request.arrival.as_nanos() / 100_000_000_000 % 4;
+            quarters[usize::try_from(within).expect("below four")] += 1;
+        }
+        assert_shares("quarters", &quarters, &[0.0, 3.0, 0.5, 0.5]);
+        let (all, expected) = (of_flow(&requests, flow).count() as f64, 4_000.0 * rate);
+        assert!((all - expected).abs() < 3.3 * expected.sqrt(), "{all}");
+    }
+}
+
+#[test]
 fn clients_with_equal_gaps_do_not_ask_at_once() {
     let requests = drain(&spec(
         r#"{"equal": {"clients": 50, "total-rate-rps": 50}}"#,
@@ -222,6 +240,25 @@ fn clients_in_a_mix_share_no_draw_with_other_parts() {
 }
 
 #[test]
+fn first_requests_are_the_same_in_every_build() {
+    let requests = drain(&spec(
+        r#"{"zipf": {"clients": 5, "total-rate-rps": 20, "exponent": 1}}"#,
+        HABITS,
+    ));
+    let seen = requests[..3].iter().map(|r| {
+        let at = (r.flow.get(), r.arrival.as_nanos());
+        (at, r.prompt.tokens(), r.output_tokens(), r.class.name())
+    });
+    let seen: Vec<_> = seen.collect();
+    let expected = [
+        ((0, 20_473_552), 610, 74, "critical"),
+        ((0, 20_473_553), 775, 163, "critical"),
+        ((0, 20_473_574), 841, 286, "critical"),
+    ];
+    assert_eq!(seen, expected);
+}
+
+#[test]
 fn wrong_clients_are_refused_by_the_path_to_the_field() {
     let limit = r#", "requests": 5"#;
     let equal = r#"{"equal": {"clients": 2, "total-rate-rps": 1}}"#;
@@ -256,6 +293,11 @@ fn wrong_clients_are_refused_by_the_path_to_the_field() {
             equal,
             r#", "requests": 5, "system-prompt-tokens": {"constant": {"tokens": 0}}"#,
             "system-prompt-tokens.tokens is 0",
+        ),
+        (
+            equal,
+            r#", "requests": 5, "modulation": {"hourly": {"rates-rps": [0]}}"#,
+            "modulation.rates-rps is missing",
         ),
         (
             equal,

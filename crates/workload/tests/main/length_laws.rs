@@ -22,9 +22,11 @@ fn draws(text: &str) -> Vec<f64> {
         .collect()
 }
 
+type Law = Box<dyn Fn(f64) -> f64>;
+
 /// The distribution functions, before rounding, of descriptions.
-fn laws() -> Vec<(&'static str, Box<dyn Fn(f64) -> f64>)> {
-    fn law(cdf: impl Fn(f64) -> f64 + 'static) -> Box<dyn Fn(f64) -> f64> {
+fn laws() -> Vec<(&'static str, Law)> {
+    fn law(cdf: impl Fn(f64) -> f64 + 'static) -> Law {
         Box::new(cdf)
     }
     let gev = |shape: f64| {

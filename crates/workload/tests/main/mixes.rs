@@ -72,7 +72,9 @@ fn adapters_have_their_popularity() {
     let name = |r: &Request| r.model.as_deref().expect("a name").to_owned();
     let mut weights: Vec<_> = (1..=6).map(|k| libm::pow(f64::from(k), -1.3)).collect();
     let sum: f64 = weights.iter().sum();
-    weights.iter_mut().for_each(|weight| *weight *= 0.6 / sum);
+    for weight in &mut weights {
+        *weight *= 0.6 / sum;
+    }
     weights.push(0.4);
     assert_shares("adapters", &count(&requests, &names, name), &weights);
 }
@@ -110,4 +112,25 @@ fn what_is_not_asked_for_is_not_written() {
     for key in ["prefix", "classes", "adapters", "length-correlation"] {
         assert!(!text.contains(key), "{text}");
     }
+}
+
+#[test]
+fn first_requests_are_the_same_in_every_build() {
+    let more = r#", "length-correlation": -0.5, "adapters": {"count": 5},
+        "classes": [{"class": "critical", "weight": 1}, {"class": "batch", "weight": 1}],
+        "prefix": {"documents": {"documents": 100, "per-request": 2, "order": "random",
+            "popularity": {"zipf": {"exponent": 1}}, "tokens": {"gamma": {"shape": 2, "scale": 300}}}}"#;
+    let requests = drain(&load(3, more));
+    let seen = requests.iter().map(|r| {
+        let segments: Vec<_> = r.prompt.segments().iter().map(|s| s.len).collect();
+        let model = r.model.as_deref().expect("an adapter");
+        format!("{segments:?} {} {} {model}", r.output_tokens(), r.class)
+    });
+    let seen: Vec<_> = seen.collect();
+    let expected = [
+        "[631, 99, 49] 3 critical adapter-4",
+        "[190, 824, 40] 31 critical adapter-0",
+        "[1206, 190, 30] 33 batch adapter-1",
+    ];
+    assert_eq!(seen, expected);
 }
