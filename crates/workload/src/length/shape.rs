@@ -140,11 +140,10 @@ impl Variate {
         }
     }
 
-    /// The value at the same quantile as `z` among standard normal variates, where the inverse of the
-    /// distribution function has a closed form.
-    fn at_normal(self, z: f64) -> Option<f64> {
+    /// The value at the same quantile as `z` among standard normal variates.
+    fn at_normal(self, z: f64) -> Quantile {
         let exceeded = normal_cdf(-z).clamp(f64::MIN_POSITIVE, 1.0);
-        Some(match self {
+        Quantile::Exact(match self {
             Self::Lognormal { mu, sigma } => libm::exp(mu + sigma * z),
             Self::Exponential => quantile::exponential(exceeded),
             Self::Weibull(shape) => quantile::weibull(exceeded, shape),
@@ -153,9 +152,21 @@ impl Variate {
                 quantile::bounded_pareto(exceeded, shape, bound)
             }
             Self::Extreme(shape) => quantile::extreme(exceeded, shape),
-            Self::Gamma(_) => return None,
+            // The cube root is nearly normal (Wilson and Hilferty 1931).
+            Self::Gamma(shape) => {
+                let ninth = 1.0 / (9.0 * shape.get());
+                let root = (1.0 - ninth + z * ninth.sqrt()).max(0.0);
+                return Quantile::Near(shape.get() * root * root * root);
+            }
         })
     }
+}
+
+/// An inverse of a distribution function.
+enum Quantile {
+    Exact(f64),
+    /// An approximation, where there is no closed form.
+    Near(f64),
 }
 
 /// The distribution function of a value that never varies, at a `distance` from it.
@@ -180,30 +191,46 @@ impl Lengths {
 
     /// The length at the same quantile as `z` among standard normal variates.
     pub(crate) fn at_normal(&self, z: f64) -> u32 {
-        let value = match self.shape {
-            Shape::Normal { mean, std } => Some(mean + std * z),
+        match self.shape {
+            Shape::Normal { mean, std } => self.finish(mean + std * z),
             Shape::Scaled {
                 variate,
                 scale,
                 shift,
-            } => variate.at_normal(z).map(|value| shift + scale * value),
-            Shape::Bins(_) | Shape::Range(..) | Shape::Mixture(_) => None,
-        };
-        value.map_or_else(|| self.search(normal_cdf(z)), |value| self.finish(value))
-    }
-
-    /// The shortest length that at least the share `below` of all lengths do not exceed.
-    fn search(&self, below: f64) -> u32 {
-        let (mut low, mut high) = (self.min, self.max);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if self.cdf(middle) < below {
-                low = middle + 1;
-            } else {
-                high = middle;
+            } => {
+                let length = |variate| self.finish(shift + scale * variate);
+                match variate.at_normal(z) {
+                    Quantile::Exact(value) => length(value),
+                    Quantile::Near(value) => self.search(normal_cdf(z), length(value)),
+                }
+            }
+            Shape::Bins(_) | Shape::Range(..) | Shape::Mixture(_) => {
+                self.search(normal_cdf(z), self.min)
             }
         }
-        low
+    }
+
+    /// The shortest length that at least the share `below` of all lengths do not exceed, which may be
+    /// near the one given.
+    fn search(&self, below: f64, near: u32) -> u32 {
+        // It is above `low` and up to `high`; steps away from where it may be double.
+        let (mut low, mut high) = (self.min - 1, self.max);
+        let mut step = 1;
+        let mut probe = near.clamp(self.min, self.max);
+        while high - low > 1 {
+            if probe <= low || probe >= high {
+                probe = low + (high - low) / 2;
+            }
+            if self.cdf(probe) < below {
+                low = probe;
+                probe = probe.saturating_add(step);
+            } else {
+                high = probe;
+                probe = probe.saturating_sub(step);
+            }
+            step = step.saturating_mul(2);
+        }
+        high
     }
 
     /// The probability of a length of at most `tokens`.
