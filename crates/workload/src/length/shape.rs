@@ -189,6 +189,15 @@ impl Lengths {
         round_u32(value * self.factor).clamp(self.min, self.max)
     }
 
+    /// The same of a whole draw, of a shape without limits of its own: mostly it is the length.
+    fn finish_whole(&self, tokens: u32) -> u32 {
+        if (self.factor - 1.0).abs() > 0.0 {
+            self.finish(tokens.into())
+        } else {
+            tokens
+        }
+    }
+
     /// The length at the same quantile as `z` among standard normal variates.
     pub(crate) fn at_normal(&self, z: f64) -> u32 {
         match self.shape {
@@ -275,9 +284,9 @@ impl LengthDistribution for Lengths {
         match &self.shape {
             Shape::Bins(bins) => {
                 let &(low, high) = bins.sample(rng);
-                self.finish(dist::uniform_u32(rng, low, high).into())
+                self.finish_whole(dist::uniform_u32(rng, low, high))
             }
-            &Shape::Range(low, high) => self.finish(dist::uniform_u32(rng, low, high).into()),
+            &Shape::Range(low, high) => self.finish_whole(dist::uniform_u32(rng, low, high)),
             &Shape::Normal { mean, std } => self.finish(mean + std * dist::normal(rng)),
             &Shape::Scaled {
                 variate,
