@@ -13,16 +13,16 @@ use smallvec::SmallVec;
 
 use crate::arrival::{ArrivalProcess, ArrivalSpec, Gap, Modulated, Variation};
 use crate::client::{Client, ClientSpec};
-use crate::correlation::{Correlation, LengthPair, PairSpec};
-use crate::dist::{self, Empirical};
+use crate::correlation::{Correlation, LengthPair, PairLaw};
 use crate::error::WorkloadError;
-use crate::length::LengthSpec;
+use crate::length::{LengthSpec, Lengths};
 use crate::mix::{AdapterSpec, ClassShare, MixSpec, MixStreams, Signers};
 use crate::prefix::Texts;
 use crate::prompt::{ContentId, Prompt, Segment};
 use crate::quantity::{Positive, Rate, Seconds};
 use crate::request::{FlowId, Request, RequestId};
 use crate::source::Workload;
+use crate::spread::{SpreadSpec, unit_lognormal};
 
 /// A load of many clients, as configurations give it.
 ///
@@ -170,98 +170,7 @@ impl Default for ClientGaps {
     }
 }
 
-/// How a quantity above 0 differs from client to client, as configurations give it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-#[non_exhaustive]
-pub enum SpreadSpec {
-    /// Not at all.
-    Constant {
-        /// Of all clients.
-        value: Positive,
-    },
-    /// Uniform.
-    Uniform {
-        /// The lowest.
-        min: Positive,
-        /// The highest, from `min` on.
-        max: Positive,
-    },
-    /// Log-normal.
-    Lognormal {
-        /// The mean.
-        mean: Positive,
-        /// Standard deviation over mean.
-        cv: Positive,
-    },
-    /// Gamma.
-    Gamma {
-        /// The mean.
-        mean: Positive,
-        /// Standard deviation over mean; 0.01 to 10.
-        cv: Positive,
-    },
-    /// Given values.
-    Values {
-        /// At least one.
-        values: Vec<Positive>,
-        /// A weight for each; finite, from 0, not all 0 (default: all alike).
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        weights: Vec<f64>,
-    },
-}
-
-impl Default for SpreadSpec {
-    fn default() -> Self {
-        Self::Constant {
-            value: Positive::new(1.0).expect("1 is above 0"),
-        }
-    }
-}
-
-/// Bounds of what is drawn, so that no product of draws gets out of hand.
-const SPREAD: (f64, f64) = (1e-6, 1e6);
 const MAX_CLIENTS: usize = 1 << 20;
-
-impl SpreadSpec {
-    /// One client's value.
-    fn draw(&self, rng: &mut SimRng) -> Result<f64, WorkloadError> {
-        let drawn = match self {
-            Self::Constant { value } => value.get(),
-            Self::Uniform { min, max } => {
-                if min > max {
-                    return Err(WorkloadError::out_of_range("max", max.get(), "from min on"));
-                }
-                dist::uniform(rng, min.get(), max.get())
-            }
-            Self::Lognormal { mean, cv } => mean.get() * unit_lognormal(rng, cv.get()),
-            Self::Gamma { mean, cv } => {
-                if !(0.01..=10.0).contains(&cv.get()) {
-                    return Err(WorkloadError::out_of_range("cv", cv.get(), "0.01 to 10"));
-                }
-                let shape = Positive::new(1.0 / (cv.get() * cv.get()))?;
-                mean.get() * dist::gamma(rng, shape) / shape.get()
-            }
-            Self::Values { values, weights } => {
-                if !weights.is_empty() && weights.len() != values.len() {
-                    let allowed = "one weight for each value";
-                    let count = weights.len() as f64;
-                    return Err(WorkloadError::out_of_range("weights", count, allowed));
-                }
-                let weights = weights.iter().copied().chain(core::iter::repeat(1.0));
-                let values = Empirical::weighted(values.iter().zip(weights))?;
-                values.sample(rng).get()
-            }
-        };
-        Ok(drawn.clamp(SPREAD.0, SPREAD.1))
-    }
-}
-
-/// Log-normal with mean 1.
-fn unit_lognormal(rng: &mut SimRng, cv: f64) -> f64 {
-    let variance = libm::log1p(cv * cv);
-    dist::log_normal(rng, -0.5 * variance, variance.sqrt())
-}
 
 impl ClientRates {
     /// The rate of each client.
@@ -344,25 +253,10 @@ impl ClientsSpec {
             .rates
             .rates(index, streams)
             .map_err(|error| error.within("rates"))?;
-        let signers = Signers::build(&MixSpec {
-            client: &self.client,
-            classes: &self.classes,
-            adapters: self.adapters.as_ref(),
-        })?;
-        let steady = ArrivalSpec::Constant {
-            rate: Rate::new(1.0)?,
-        };
-        let modulation = self.modulation.clone().unwrap_or(steady);
+        let common = self.common(source, streams)?;
         let mut members = Vec::with_capacity(rates.len());
         for (number, &rate) in (0..).zip(&rates) {
-            let place = Place {
-                number,
-                index: index(number),
-                source,
-                streams,
-                modulation: &modulation,
-            };
-            members.push(self.client(&place, rate, &signers)?);
+            members.push(self.member(&common, number, index(number), rate)?);
         }
         let mut due = BinaryHeap::with_capacity(members.len());
         for (number, client) in (0..).zip(&mut members) {
@@ -381,18 +275,54 @@ impl ClientsSpec {
             last: self
                 .duration_s
                 .map_or(SimTime::MAX, |s| SimTime::ZERO + s.to_duration()),
-            total: self.requests.filter(|_| self.duration_s.is_none()),
+            total: self
+                .requests
+                .filter(|_| self.duration_s.is_none() && !common.modulation.ends()),
             made: 0,
         })
     }
 
-    fn client(
+    /// What is checked once for all clients.
+    fn common<'a>(
         &self,
-        place: &Place<'_>,
+        source: u16,
+        streams: &'a RngStreams,
+    ) -> Result<Common<'a>, WorkloadError> {
+        let mix = MixSpec {
+            client: &self.client,
+            classes: &self.classes,
+            adapters: self.adapters.as_ref(),
+        };
+        let system = self.system_prompt_tokens.as_ref();
+        let steady = ArrivalSpec::Constant {
+            rate: Rate::new(1.0)?,
+        };
+        Ok(Common {
+            lengths: PairLaw::new(
+                &self.prompt_tokens,
+                &self.output_tokens,
+                self.length_correlation,
+            )?,
+            system: system
+                .map(LengthSpec::lengths)
+                .transpose()
+                .map_err(|error| error.within("system-prompt-tokens"))?,
+            signers: Signers::build(&mix)?,
+            modulation: self.modulation.clone().unwrap_or(steady),
+            texts: Texts::new(source, streams),
+            streams,
+        })
+    }
+
+    /// Client number `number`, which draws from the streams of number `index`.
+    fn member(
+        &self,
+        common: &Common<'_>,
+        number: u32,
+        index: u64,
         rate: f64,
-        signers: &Signers,
     ) -> Result<Member, WorkloadError> {
-        let stream = |name| place.streams.stream(name, place.index);
+        let stream = |name| common.streams.stream(name, index);
         let scale = |spec: &SpreadSpec, field, name| {
             spec.draw(&mut stream(name))
                 .map_err(|error| error.within(field))
@@ -401,29 +331,16 @@ impl ClientsSpec {
             scale(&self.prompt_scale, "prompt-scale", "prompt-scales")?,
             scale(&self.output_scale, "output-scale", "output-scales")?,
         ];
-        let pair = PairSpec {
-            prompt: &self.prompt_tokens,
-            output: &self.output_tokens,
-            correlation: self.length_correlation,
-        };
-        let system = match &self.system_prompt_tokens {
-            None => None,
-            Some(tokens) => {
-                let tokens = tokens
-                    .build_scaled(1.0)
-                    .map_err(|error| error.within("system-prompt-tokens"))?;
-                let texts = Texts::new(place.source, place.streams);
-                Some(texts.text(place.number.into(), &tokens))
-            }
-        };
-        let mut signer = signers.draw(&mut MixStreams::new(place.streams, place.index));
-        signer.set_flow(FlowId::new(self.client.flow.wrapping_add(place.number)));
+        let mut signer = common
+            .signers
+            .draw(&mut MixStreams::new(common.streams, index));
+        signer.set_flow(FlowId::new(self.client.flow.wrapping_add(number)));
         let gap = self
             .gaps
             .gap(&mut stream("client-gaps"))
             .map_err(|error| error.within("gaps"))?;
         let mut arrival_rng = stream("arrivals");
-        let mut arrivals = place
+        let mut arrivals = common
             .modulation
             .with_gaps(gap)
             .map_err(|error| error.within("modulation"))?
@@ -432,11 +349,12 @@ impl ClientsSpec {
             // Clients with equal gaps would otherwise all ask at once.
             arrivals = arrivals.beginning_within_a_gap(arrival_rng.unit());
         }
+        let system = common.system.as_ref();
         Ok(Member {
             arrivals,
             arrival_rng,
-            lengths: LengthPair::build(&pair, scales, place.streams, place.index)?,
-            system,
+            lengths: LengthPair::of(common.lengths.scaled(scales), common.streams, index),
+            system: system.map(|tokens| common.texts.text(number.into(), tokens)),
             signer,
         })
     }
@@ -460,14 +378,14 @@ impl ClientGaps {
     }
 }
 
-/// Which client of which load.
-struct Place<'a> {
-    number: u32,
-    /// Of its streams.
-    index: u64,
-    source: u16,
+/// What clients have in common.
+struct Common<'a> {
+    lengths: PairLaw,
+    system: Option<Lengths>,
+    signers: Signers,
+    modulation: ArrivalSpec,
+    texts: Texts,
     streams: &'a RngStreams,
-    modulation: &'a ArrivalSpec,
 }
 
 /// One client.

@@ -62,11 +62,39 @@ impl From<Correlation> for f64 {
     }
 }
 
-/// What describes the lengths of a client's requests.
-pub(crate) struct PairSpec<'a> {
-    pub(crate) prompt: &'a LengthSpec,
-    pub(crate) output: &'a LengthSpec,
-    pub(crate) correlation: Correlation,
+/// The two distributions of a load, checked.
+#[derive(Debug)]
+pub(crate) struct PairLaw {
+    prompt: Lengths,
+    output: Lengths,
+    correlation: Correlation,
+}
+
+impl PairLaw {
+    pub(crate) fn new(
+        prompt: &LengthSpec,
+        output: &LengthSpec,
+        correlation: Correlation,
+    ) -> Result<Self, WorkloadError> {
+        Ok(Self {
+            prompt: prompt
+                .lengths()
+                .map_err(|error| error.within("prompt-tokens"))?,
+            output: output
+                .lengths()
+                .map_err(|error| error.within("output-tokens"))?,
+            correlation,
+        })
+    }
+
+    /// The same with prompts and outputs scaled by a factor each.
+    pub(crate) fn scaled(&self, [prompt, output]: [f64; 2]) -> Self {
+        Self {
+            prompt: self.prompt.scaled(prompt),
+            output: self.output.scaled(output),
+            correlation: self.correlation,
+        }
+    }
 }
 
 /// Prompt and output lengths, each from a stream of its own.
@@ -104,34 +132,25 @@ impl LengthPair {
         Self::new(Laws::Independent { prompt, output }, streams, index)
     }
 
-    /// The lengths that `spec` describes, scaled by one factor for prompts and one for outputs.
-    pub(crate) fn build(
-        spec: &PairSpec<'_>,
-        [prompt_factor, output_factor]: [f64; 2],
-        streams: &RngStreams,
-        index: u64,
-    ) -> Result<Self, WorkloadError> {
-        let prompt = spec
-            .prompt
-            .build_scaled(prompt_factor)
-            .map_err(|error| error.within("prompt-tokens"))?;
-        let output = spec
-            .output
-            .build_scaled(output_factor)
-            .map_err(|error| error.within("output-tokens"))?;
-        if spec.correlation.is_none() {
-            let (prompt, output) = (Box::new(prompt), Box::new(output));
-            return Ok(Self::independent(prompt, output, streams, index));
+    /// Lengths of this law, from the same streams.
+    pub(crate) fn of(law: PairLaw, streams: &RngStreams, index: u64) -> Self {
+        let PairLaw {
+            prompt,
+            output,
+            correlation,
+        } = law;
+        if correlation.is_none() {
+            return Self::independent(Box::new(prompt), Box::new(output), streams, index);
         }
         // Pearson's correlation of the normal variates whose ranks have this one.
-        let carried = 2.0 * libm::sin(core::f64::consts::PI / 6.0 * spec.correlation.get());
+        let carried = 2.0 * libm::sin(core::f64::consts::PI / 6.0 * correlation.get());
         let laws = Laws::Coupled {
             prompt,
             output,
             carried,
             own: (1.0 - carried * carried).max(0.0).sqrt(),
         };
-        Ok(Self::new(laws, streams, index))
+        Self::new(laws, streams, index)
     }
 
     fn new(laws: Laws, streams: &RngStreams, index: u64) -> Self {

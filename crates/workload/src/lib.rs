@@ -56,6 +56,7 @@ mod mix;
 mod popularity;
 pub mod prefix;
 pub mod preset;
+mod spread;
 
 pub use arrival::{ArrivalProcess, ArrivalSpec, Stage, StagedArrivals};
 pub use client::{ClientSpec, Headers, SloClass};
@@ -77,9 +78,10 @@ pub use spec::WorkloadSpec;
 pub use synthetic::{Synthetic, SyntheticSpec};
 // What makes loads of many kinds out of few parts.
 pub use arrival::{AfterPieces, GapSpec, MmppState, Piece, Spike, Variation, Varied};
-pub use clients::{ClientGaps, ClientRates, Clients, ClientsSpec, SpreadSpec};
+pub use clients::{ClientGaps, ClientRates, Clients, ClientsSpec};
 pub use correlation::Correlation;
 pub use mix::{AdapterSpec, ClassShare};
 pub use popularity::PopularitySpec;
 pub use prefix::{DocumentOrder, PrefixSpec, TreeLevel};
 pub use preset::{Preset, PresetSpec};
+pub use spread::SpreadSpec;

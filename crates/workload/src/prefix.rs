@@ -227,9 +227,7 @@ impl Level {
     ) -> Result<Self, WorkloadError> {
         Ok(Self {
             branches,
-            tokens: tokens
-                .build_scaled(1.0)
-                .map_err(|error| error.within("tokens"))?,
+            tokens: tokens.lengths().map_err(|error| error.within("tokens"))?,
             popularity: popularity.build(branches, field)?,
         })
     }

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::arrival::{ArrivalProcess, ArrivalSpec};
 use crate::client::{Client, ClientSpec};
-use crate::correlation::{Correlation, LengthPair, PairSpec};
+use crate::correlation::{Correlation, LengthPair, PairLaw};
 use crate::error::WorkloadError;
 use crate::length::{LengthDistribution, LengthSpec};
 use crate::mix::{AdapterSpec, ClassShare, MixSpec, MixStreams, Signers};
@@ -126,12 +126,12 @@ impl SyntheticSpec {
         if self.max_tokens == Some(0) {
             return Err(WorkloadError::out_of_range("max-tokens", 0.0, "at least 1"));
         }
-        let pair = PairSpec {
-            prompt: &self.prompt_tokens,
-            output: &self.output_tokens,
-            correlation: self.length_correlation,
-        };
-        let lengths = LengthPair::build(&pair, [1.0, 1.0], streams, source.into())?;
+        let law = PairLaw::new(
+            &self.prompt_tokens,
+            &self.output_tokens,
+            self.length_correlation,
+        )?;
+        let lengths = LengthPair::of(law, streams, source.into());
         let prefix = self.prefix.as_ref().map(|spec| spec.build(source, streams));
         let mix = MixSpec {
             client: &self.client,

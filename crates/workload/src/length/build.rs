@@ -6,14 +6,12 @@ use crate::dist::Empirical;
 use crate::error::WorkloadError;
 
 impl LengthSpec {
-    /// The distribution described, with every draw multiplied by `factor` before it is rounded and
-    /// clipped; the limits `min` and `max` stay, except those of `uniform` and of bins, which are
-    /// parts of the shape.
-    pub(crate) fn build_scaled(&self, factor: f64) -> Result<Lengths, WorkloadError> {
-        let shape = self.shape(factor)?;
+    /// The distribution described.
+    pub(crate) fn lengths(&self) -> Result<Lengths, WorkloadError> {
+        let shape = self.shape()?;
         let (min, max) = self.limits();
         check_range(min, max)?;
-        Ok(Lengths::new(shape, factor, min, max))
+        Ok(Lengths::new(shape, min, max))
     }
 
     /// What draws are clipped to.
@@ -35,8 +33,8 @@ impl LengthSpec {
         }
     }
 
-    /// The shape before it is scaled; the parts of a mixture are scaled.
-    fn shape(&self, factor: f64) -> Result<Shape, WorkloadError> {
+    /// The shape before it is clipped.
+    fn shape(&self) -> Result<Shape, WorkloadError> {
         Ok(match self {
             &Self::Constant { tokens } => {
                 if tokens == 0 {
@@ -66,7 +64,7 @@ impl LengthSpec {
                 for (index, part) in parts.iter().enumerate() {
                     let lengths = part
                         .tokens
-                        .build_scaled(factor)
+                        .lengths()
                         .map_err(|error| error.within(&format!("parts[{index}].tokens")))?;
                     built.push((lengths, part.weight));
                 }

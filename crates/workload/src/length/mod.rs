@@ -289,7 +289,7 @@ impl LengthSpec {
     /// [`WorkloadError`] naming the field if a length could be 0, if `min` is above `max`, or if
     /// another number is out of range.
     pub fn build(&self) -> Result<Box<dyn LengthDistribution>, WorkloadError> {
-        Ok(Box::new(self.build_scaled(1.0)?))
+        Ok(Box::new(self.lengths()?))
     }
 }
 

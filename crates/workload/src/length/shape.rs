@@ -1,15 +1,17 @@
 //! [`Lengths`]: distributions of lengths as they are drawn from.
 
+use std::sync::Arc;
+
 use foretoken_des_kernel::SimRng;
 
 use super::LengthDistribution;
 use crate::dist::{self, Empirical, gamma_cdf, normal_cdf, quantile};
 use crate::quantity::{Positive, round_u32};
 
-/// What [`LengthSpec`](super::LengthSpec) describes, checked: `1 <= min <= max`.
+/// What [`LengthSpec`](super::LengthSpec) describes, checked: `1 <= min <= max`. Cloning shares lists.
 #[derive(Debug, Clone)]
 pub(crate) struct Lengths {
-    shape: Shape,
+    shape: Arc<Shape>,
     /// What a draw is multiplied by before it is rounded and clipped.
     factor: f64,
     min: u32,
@@ -32,7 +34,7 @@ pub(super) enum Shape {
         scale: f64,
         shift: f64,
     },
-    /// Parts that are scaled and clipped already.
+    /// Parts with limits of their own, to be scaled like the whole.
     Mixture(Empirical<Lengths>),
 }
 
@@ -175,12 +177,21 @@ fn step(distance: f64) -> f64 {
 }
 
 impl Lengths {
-    pub(super) const fn new(shape: Shape, factor: f64, min: u32, max: u32) -> Self {
+    pub(super) fn new(shape: Shape, min: u32, max: u32) -> Self {
         Self {
-            shape,
-            factor,
+            shape: Arc::new(shape),
+            factor: 1.0,
             min,
             max,
+        }
+    }
+
+    /// The same with every draw multiplied by `factor` before it is rounded and clipped. The limits
+    /// stay, except those of `uniform` and of bins, which are parts of the shape.
+    pub(crate) fn scaled(&self, factor: f64) -> Self {
+        Self {
+            factor: self.factor * factor,
+            ..self.clone()
         }
     }
 
@@ -200,7 +211,7 @@ impl Lengths {
 
     /// The length at the same quantile as `z` among standard normal variates.
     pub(crate) fn at_normal(&self, z: f64) -> u32 {
-        match self.shape {
+        match *self.shape {
             Shape::Normal { mean, std } => self.finish(mean + std * z),
             Shape::Scaled {
                 variate,
@@ -252,10 +263,10 @@ impl Lengths {
         }
         // Draws below this are rounded to `tokens` or less.
         let below = (f64::from(tokens) + 0.5) / self.factor;
-        match &self.shape {
+        match &*self.shape {
             Shape::Mixture(parts) => parts
                 .shares()
-                .map(|(part, share)| share * part.cdf(tokens))
+                .map(|(part, share)| share * part.scaled(self.factor).cdf(tokens))
                 .sum(),
             Shape::Bins(bins) => bins
                 .shares()
@@ -281,7 +292,7 @@ fn share_below(low: u32, high: u32, x: f64) -> f64 {
 
 impl LengthDistribution for Lengths {
     fn sample(&self, rng: &mut SimRng) -> u32 {
-        match &self.shape {
+        match &*self.shape {
             Shape::Bins(bins) => {
                 let &(low, high) = bins.sample(rng);
                 self.finish_whole(dist::uniform_u32(rng, low, high))
@@ -293,7 +304,7 @@ impl LengthDistribution for Lengths {
                 scale,
                 shift,
             } => self.finish(shift + scale * variate.sample(rng)),
-            Shape::Mixture(parts) => parts.sample(rng).sample(rng),
+            Shape::Mixture(parts) => parts.sample(rng).scaled(self.factor).sample(rng),
         }
     }
 }
@@ -346,7 +357,7 @@ mod tests {
     fn the_distribution_function_and_its_inverse_agree() {
         for spec in every_family() {
             for factor in [1.0, 0.3, 4.5] {
-                let lengths = spec.build_scaled(factor).expect("valid");
+                let lengths = spec.lengths().expect("valid").scaled(factor);
                 for z in [-6.0, -1.3, -0.1, 0.0, 0.4, 2.0, 3.5] {
                     let length = lengths.at_normal(z);
                     let below = normal_cdf(z);
@@ -373,7 +384,7 @@ mod tests {
         };
         for (factor, expected) in [(1.0, 100), (1.4, 140), (2.0, 150), (1e-9, 1)] {
             assert_eq!(
-                spec.build_scaled(factor).expect("valid").at_normal(0.7),
+                spec.lengths().expect("valid").scaled(factor).at_normal(0.7),
                 expected
             );
         }
