@@ -302,3 +302,34 @@ fn wrong_lengths_are_refused_by_the_path_to_the_field() {
         );
     }
 }
+
+#[test]
+fn extreme_lengths_neither_panic_nor_hang() {
+    for text in [
+        r#"{"lognormal-mu-sigma": {"mu": 1e308, "sigma": 1e308, "shift": -1e308}}"#,
+        r#"{"lognormal-mu-sigma": {"mu": -1e308, "sigma": 0}}"#,
+        r#"{"exponential": {"mean": 1e308, "shift": 1e308}}"#,
+        r#"{"gamma": {"shape": 1e-300, "scale": 1e300}}"#,
+        r#"{"gamma": {"shape": 1e300, "scale": 1e-300}}"#,
+        r#"{"weibull": {"shape": 1e-300, "scale": 1}}"#,
+        r#"{"pareto": {"shape": 1e-300, "scale": 1e-300}}"#,
+        r#"{"pareto": {"shape": 1e300, "scale": 1, "bound": 1e300}}"#,
+        r#"{"pareto": {"shape": 1e-300, "scale": 1, "bound": 2}}"#,
+        r#"{"gev": {"location": 1e308, "scale": 1e308, "shape": 1e308}}"#,
+        r#"{"gev": {"location": -1e308, "scale": 1e308, "shape": -1e308}}"#,
+        r#"{"uniform": {"min": 1, "max": 4294967295}}"#,
+        r#"{"constant": {"tokens": 4294967295}}"#,
+    ] {
+        let spec = spec(text);
+        let lengths = spec.build().expect(text);
+        let mut rng = RngStreams::new(1, 0).stream("prompt-lengths", 0);
+        assert!((0..100).all(|_| lengths.sample(&mut rng) >= 1), "{text}");
+        let text = format!(
+            r#"{{"arrivals": {{"poisson": {{"rate-rps": 10}}}}, "requests": 20,
+                "prompt-tokens": {text}, "output-tokens": {text}, "length-correlation": 0.5}}"#
+        );
+        let load: SyntheticSpec = serde_json::from_str(&text).expect("a load");
+        let mut load = load.build(&RngStreams::new(1, 0)).expect("a valid load");
+        assert_eq!(core::iter::from_fn(|| load.next()).count(), 20);
+    }
+}
