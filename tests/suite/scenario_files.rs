@@ -259,3 +259,20 @@ fn a_gateway_says_what_is_wrong_with_its_settings() {
         assert!(error.contains(message), "{error}");
     }
 }
+
+#[test]
+fn the_generators_of_the_manual_are_loads() {
+    let path = format!("{}/docs/workload-generators.md", env!("CARGO_MANIFEST_DIR"));
+    let manual = std::fs::read_to_string(path).expect("the manual is there");
+    let examples: Vec<_> = manual.split("```yaml\n").skip(1).collect();
+    assert!(examples.len() > 8);
+    for example in examples {
+        let (text, _) = example.split_once("```").expect("a block ends");
+        let spec: WorkloadSpec = serde_saphyr::from_str(text).expect(text);
+        let mut load = spec.build(&RngStreams::new(1, 0)).expect(text);
+        assert!(load.next().is_some(), "{text}");
+        let json = serde_json::to_string(&spec.expand()).expect("plain data");
+        let read: WorkloadSpec = serde_json::from_str(&json).expect("just written");
+        assert_eq!(read, spec.expand());
+    }
+}

@@ -121,6 +121,14 @@ impl Client {
         }
     }
 
+    pub(crate) fn set_model(&mut self, model: Arc<str>) {
+        self.model = Some(model);
+    }
+
+    pub(crate) fn set_flow(&mut self, flow: FlowId) {
+        self.flow = flow;
+    }
+
     pub(crate) fn sign(&self, request: &mut Request) {
         request.class = self.class;
         request.objective = self.objective;

@@ -7,6 +7,8 @@
 //!   answers; [`Replay`]. [`merge`]: [`Merge`], several of them at once.
 //! - [`synthetic`], [`shared_prefix`]: the built-in loads, and [`spec`], their form in
 //!   configurations.
+//! - [`clients`], [`prefix`], [`preset`]: loads of many clients, texts that prompts share, and loads by
+//!   name.
 //! - [`arrival`], [`length`], [`dist`]: processes, distributions and the variates beneath them, with
 //!   the same bits on every platform.
 //! - [`order`]: [`QueueOrder`], who is next in a queue, shared by engines and gateways.
@@ -58,6 +60,14 @@ pub mod synthetic;
 pub mod trace;
 pub mod turns;
 
+pub mod clients;
+mod correlation;
+mod mix;
+mod popularity;
+pub mod prefix;
+pub mod preset;
+mod spread;
+
 pub use agents::{AgentsSpec, SubAgentsSpec};
 pub use arrival::{ArrivalProcess, ArrivalSpec, Stage, StagedArrivals};
 pub use client::{ClientSpec, Delivery, Headers, Patience, SloClass};
@@ -66,7 +76,7 @@ pub use conversation::Conversations;
 pub use count::CountSpec;
 pub use delay::DelaySpec;
 pub use error::WorkloadError;
-pub use length::{LengthDistribution, LengthSpec};
+pub use length::{LengthBin, LengthDistribution, LengthPart, LengthSpec};
 pub use lifecycle::{
     DecodeRun, Ended, Ending, FinishReason, Lifecycle, Occurrence, RejectReason, TokenRun,
 };
@@ -86,4 +96,13 @@ pub use shared_prefix::{DEFAULT_PROMPT_INFLATION, SharedPrefix, SharedPrefixSpec
 pub use source::{Lookahead, Replay, Upcoming, Workload};
 pub use spec::WorkloadSpec;
 pub use synthetic::{Synthetic, SyntheticSpec};
+// What makes loads of many kinds out of few parts.
+pub use arrival::{AfterPieces, GapSpec, MmppState, Piece, Spike, Variation, Varied};
+pub use clients::{ClientGaps, ClientRates, Clients, ClientsSpec};
+pub use correlation::Correlation;
+pub use mix::{AdapterSpec, ClassShare};
+pub use popularity::PopularitySpec;
+pub use prefix::{DocumentOrder, PrefixSpec, TreeLevel};
+pub use preset::{Preset, PresetSpec};
+pub use spread::SpreadSpec;
 pub use turns::TurnByTurn;

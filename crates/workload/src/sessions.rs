@@ -105,7 +105,7 @@ impl StartSpec {
                 return Err(WorkloadError::missing("arrivals", needed));
             }
         };
-        let stages = self.arrivals.as_ref().map_or(0, |it| it.stages().len());
+        let stages = self.arrivals.as_ref().map_or(0, |it| it.stage_ends().len());
         if self.sessions.is_none()
             && self.requests.is_none()
             && self.duration_s.is_none()

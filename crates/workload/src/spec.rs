@@ -5,9 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::agents::AgentsSpec;
 use crate::client::ClientSpec;
+use crate::clients::ClientsSpec;
 use crate::closed_loop::ClosedLoopSpec;
 use crate::error::WorkloadError;
 use crate::merge::Merge;
+use crate::preset::PresetSpec;
 use crate::retry::Retrying;
 use crate::sessions::SessionsSpec;
 use crate::shared_prefix::SharedPrefixSpec;
@@ -43,6 +45,10 @@ pub enum WorkloadSpec {
     /// Several at once, merged in order of arrival. The stages of each come after those of the ones
     /// before it, so that reports keep them apart.
     Mix(Vec<WorkloadSpec>),
+    /// Many clients of unequal rates, each with habits of its own.
+    Clients(ClientsSpec),
+    /// A typical load by name.
+    Preset(PresetSpec),
 }
 
 impl WorkloadSpec {
@@ -54,50 +60,40 @@ impl WorkloadSpec {
         self.build_from(&mut 0, streams)
     }
 
-    /// Number of the stages by which its requests are told apart, at least 1.
-    pub fn stages(&self) -> usize {
+    /// The same load with every preset written out in full.
+    #[must_use]
+    pub fn expand(&self) -> Self {
         match self {
-            Self::Synthetic(spec) => spec.arrivals.stages().len().max(1),
-            Self::SharedPrefix(spec) => spec.stages.len(),
-            Self::ClosedLoop(_) | Self::Sessions(_) | Self::Agents(_) => 1,
-            Self::Mix(parts) => parts.iter().map(Self::stages).sum(),
+            Self::Preset(spec) => spec.expand(),
+            Self::Mix(parts) => Self::Mix(parts.iter().map(Self::expand).collect()),
+            other => other.clone(),
         }
     }
 
-    /// Builds with source numbers from `source` on, and counts it up past those taken.
+    /// Number of the stages by which its requests are told apart, at least 1.
+    pub fn stages(&self) -> usize {
+        match self {
+            Self::Synthetic(spec) => spec.arrivals.stage_ends().len().max(1),
+            Self::SharedPrefix(spec) => spec.stages.len(),
+            Self::Mix(parts) => parts.iter().map(Self::stages).sum(),
+            _ => 1,
+        }
+    }
+
+    /// Builds with source numbers from `next` on, and counts it up past those taken.
     fn build_from(
         &self,
-        source: &mut u16,
+        next: &mut u16,
         streams: &RngStreams,
     ) -> Result<Box<dyn Workload>, WorkloadError> {
-        let number = *source;
+        let number = *next;
         if !matches!(self, Self::Mix(_)) {
-            *source = number.checked_add(1).ok_or_else(|| {
+            *next = number.checked_add(1).ok_or_else(|| {
                 WorkloadError::out_of_range("mix", 65_536.0, "at most 65535 workloads")
             })?;
         }
-        let client = Source { number, streams };
+        let source = Source { number, streams };
         Ok(match self {
-            Self::Synthetic(spec) => spec
-                .build_as(number, streams)
-                .and_then(|load| client.asking_again(load, &spec.client))
-                .map_err(|error| error.within("synthetic"))?,
-            Self::SharedPrefix(spec) => spec
-                .build_as(number, streams)
-                .and_then(|load| client.asking_again(load, &spec.client))
-                .map_err(|error| error.within("shared-prefix"))?,
-            Self::ClosedLoop(spec) => spec
-                .build_as(number, streams)
-                .and_then(|load| client.asking_again(load, &spec.client))
-                .map_err(|error| error.within("closed-loop"))?,
-            Self::Sessions(spec) => spec
-                .build_as(number, streams)
-                .and_then(|load| client.asking_again(load, &spec.client))
-                .map_err(|error| error.within("sessions"))?,
-            Self::Agents(spec) => spec
-                .build_as(number, streams)
-                .and_then(|load| client.asking_again(load, &spec.client))
-                .map_err(|error| error.within("agents"))?,
             Self::Mix(parts) => {
                 if parts.is_empty() {
                     return Err(WorkloadError::missing("mix", "at least one workload"));
@@ -105,11 +101,35 @@ impl WorkloadSpec {
                 let mut built = Vec::with_capacity(parts.len());
                 for (index, part) in parts.iter().enumerate() {
                     let workload = part
-                        .build_from(source, streams)
+                        .build_from(next, streams)
                         .map_err(|error| error.within(&format!("mix[{index}]")))?;
                     built.push((workload, u32::try_from(part.stages()).unwrap_or(u32::MAX)));
                 }
                 Box::new(Merge::with_stages(built).distinct())
+            }
+            Self::Synthetic(spec) => {
+                source.load("synthetic", spec.build_as(number, streams), &spec.client)?
+            }
+            Self::SharedPrefix(spec) => source.load(
+                "shared-prefix",
+                spec.build_as(number, streams),
+                &spec.client,
+            )?,
+            Self::ClosedLoop(spec) => {
+                source.load("closed-loop", spec.build_as(number, streams), &spec.client)?
+            }
+            Self::Sessions(spec) => {
+                source.load("sessions", spec.build_as(number, streams), &spec.client)?
+            }
+            Self::Agents(spec) => {
+                source.load("agents", spec.build_as(number, streams), &spec.client)?
+            }
+            Self::Clients(spec) => {
+                source.load("clients", spec.build_as(number, streams), &spec.client)?
+            }
+            Self::Preset(spec) => {
+                spec.check().map_err(|error| error.within("preset"))?;
+                spec.expand().build_from(&mut number.clone(), streams)?
             }
         })
     }
@@ -122,19 +142,20 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// The workload, with the retries of its client.
-    fn asking_again(
+    /// What `key` describes, with the retries of its client.
+    fn load<W: Workload + 'static>(
         &self,
-        load: impl Workload + 'static,
+        key: &str,
+        built: Result<W, WorkloadError>,
         client: &ClientSpec,
     ) -> Result<Box<dyn Workload>, WorkloadError> {
-        let load = Box::new(load);
+        let load = Box::new(built.map_err(|error| error.within(key))?);
         let Some(retry) = &client.retry else {
             return Ok(load);
         };
-        Retrying::new(load, retry.clone(), self.number, self.streams)
-            .map(|load| Box::new(load) as Box<dyn Workload>)
-            .map_err(|error| error.within("client.retry"))
+        let load = Retrying::new(load, retry.clone(), self.number, self.streams);
+        let load = load.map_err(|error| error.within("client.retry").within(key))?;
+        Ok(Box::new(load))
     }
 }
 
@@ -165,6 +186,18 @@ impl From<AgentsSpec> for WorkloadSpec {
 impl From<SharedPrefixSpec> for WorkloadSpec {
     fn from(spec: SharedPrefixSpec) -> Self {
         Self::SharedPrefix(spec)
+    }
+}
+
+impl From<ClientsSpec> for WorkloadSpec {
+    fn from(spec: ClientsSpec) -> Self {
+        Self::Clients(spec)
+    }
+}
+
+impl From<PresetSpec> for WorkloadSpec {
+    fn from(spec: PresetSpec) -> Self {
+        Self::Preset(spec)
     }
 }
 

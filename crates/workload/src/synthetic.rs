@@ -2,12 +2,15 @@
 
 use foretoken_des_kernel::{RngStreams, SimRng, SimTime};
 use serde::{Deserialize, Serialize};
-use smallvec::smallvec;
+use smallvec::SmallVec;
 
 use crate::arrival::{ArrivalProcess, ArrivalSpec};
 use crate::client::{Client, ClientSpec};
+use crate::correlation::{Correlation, LengthPair, PairLaw};
 use crate::error::WorkloadError;
 use crate::length::{LengthDistribution, LengthSpec};
+use crate::mix::{AdapterSpec, ClassShare, MixSpec, MixStreams, Signers};
+use crate::prefix::{Prefix, PrefixSpec};
 use crate::prompt::{ContentId, Prompt, Segment};
 use crate::quantity::{Rate, Seconds};
 use crate::request::{Request, RequestId, StageId};
@@ -50,10 +53,18 @@ pub struct SyntheticSpec {
     /// Tokens of a system prompt that all requests share, in front of their own (default 0).
     #[serde(default)]
     pub system_prompt_tokens: u32,
+    /// Texts between the system prompt and a request's own part, which other requests have too
+    /// (default: none).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<PrefixSpec>,
     /// Tokens of a request's own part of its prompt.
     pub prompt_tokens: LengthSpec,
     /// Tokens that the model generates.
     pub output_tokens: LengthSpec,
+    /// Rank correlation of the two lengths, -1 to 1 (default 0), by a Gaussian copula: neither
+    /// distribution changes.
+    #[serde(default, skip_serializing_if = "Correlation::is_none")]
+    pub length_correlation: Correlation,
     /// The limit that requests declare, at least 1; the model ends by itself below it. Without it
     /// (the default) requests declare what they generate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,6 +72,12 @@ pub struct SyntheticSpec {
     /// Who asks.
     #[serde(default)]
     pub client: ClientSpec,
+    /// Classes of service by weight, drawn for each request (default: that of the client).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<ClassShare>,
+    /// Adapters by popularity, drawn for each request (default: that of the client).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adapters: Option<AdapterSpec>,
 }
 
 impl SyntheticSpec {
@@ -76,10 +93,14 @@ impl SyntheticSpec {
             requests: Some(requests),
             duration_s: None,
             system_prompt_tokens: 0,
+            prefix: None,
             prompt_tokens,
             output_tokens,
+            length_correlation: Correlation::default(),
             max_tokens: None,
             client: ClientSpec::default(),
+            classes: Vec::new(),
+            adapters: None,
         }
     }
 
@@ -97,72 +118,66 @@ impl SyntheticSpec {
     /// # Errors
     /// [`WorkloadError`] naming the first field that is out of range.
     pub fn build_as(&self, source: u16, streams: &RngStreams) -> Result<Synthetic, WorkloadError> {
-        let stages = self.arrivals.stages();
-        if self.requests.is_none() && self.duration_s.is_none() && stages.is_empty() {
+        let ends = self.arrivals.ends();
+        if self.requests.is_none() && self.duration_s.is_none() && !ends {
             let needed = "requests, duration-s or arrivals in stages";
             return Err(WorkloadError::missing("requests", needed));
         }
         if self.max_tokens == Some(0) {
             return Err(WorkloadError::out_of_range("max-tokens", 0.0, "at least 1"));
         }
-        let prompt = self
-            .prompt_tokens
-            .build()
-            .map_err(|error| error.within("prompt-tokens"))?;
-        let output = self
-            .output_tokens
-            .build()
-            .map_err(|error| error.within("output-tokens"))?;
+        let law = PairLaw::new(
+            &self.prompt_tokens,
+            &self.output_tokens,
+            self.length_correlation,
+        )?;
+        let lengths = LengthPair::of(law, streams, source.into());
+        let prefix = self.prefix.as_ref().map(|spec| spec.build(source, streams));
+        let mix = MixSpec {
+            client: &self.client,
+            classes: &self.classes,
+            adapters: self.adapters.as_ref(),
+        };
         let arrivals = self
             .arrivals
             .build()
             .map_err(|error| error.within("arrivals"))?;
-        let mut stage_end = SimTime::ZERO;
-        let stage_ends = stages
-            .iter()
-            .map(|stage| {
-                let end = stage_end.checked_add(stage.duration_s.to_duration());
-                stage_end = end.unwrap_or(SimTime::MAX);
-                stage_end
-            })
-            .collect();
         Ok(Synthetic {
-            stage_ends,
+            stage_ends: self.arrivals.stage_ends(),
             requests: self.requests.unwrap_or(u32::MAX),
-            total: self
-                .requests
-                .filter(|_| self.duration_s.is_none() && stages.is_empty()),
+            total: self.requests.filter(|_| self.duration_s.is_none() && !ends),
             last: self
                 .duration_s
                 .map_or(SimTime::MAX, |s| SimTime::ZERO + s.to_duration()),
             system_prompt_tokens: self.system_prompt_tokens,
+            prefix: prefix.transpose().map_err(|error| error.within("prefix"))?,
             max_tokens: self.max_tokens,
-            client: Client::new(&self.client),
-            ..Synthetic::new(arrivals, prompt, output, source, streams)
+            signers: Signers::build(&mix)?,
+            ..Synthetic::with_lengths(arrivals, lengths, source, streams)
         })
     }
 }
 
 /// A synthetic load as a stream of requests; see [`SyntheticSpec`].
 ///
-/// It draws from three streams, `arrivals`, `prompt-lengths` and `output-lengths`, each with the
-/// source's number: changing one of the three distributions moves no draw of the others.
+/// It draws from the streams `arrivals`, `prompt-lengths`, `output-lengths`, `prefixes`,
+/// `classes` and `adapters`, each with the source's number: changing one distribution moves no draw of
+/// the others.
 #[derive(Debug)]
 pub struct Synthetic {
     arrivals: Box<dyn ArrivalProcess>,
-    prompt: Box<dyn LengthDistribution>,
-    output: Box<dyn LengthDistribution>,
+    lengths: LengthPair,
     arrival_rng: SimRng,
-    prompt_rng: SimRng,
-    output_rng: SimRng,
+    mix_streams: MixStreams,
     source: u16,
     stage_ends: Vec<SimTime>,
     requests: u32,
     total: Option<u32>,
     last: SimTime,
     system_prompt_tokens: u32,
+    prefix: Option<Prefix>,
     max_tokens: Option<u32>,
-    client: Client,
+    signers: Signers,
     now: SimTime,
     made: u32,
 }
@@ -194,22 +209,31 @@ impl Synthetic {
         source: u16,
         streams: &RngStreams,
     ) -> Self {
+        let lengths = LengthPair::independent(prompt, output, streams, source.into());
+        Self::with_lengths(arrivals, lengths, source, streams)
+    }
+
+    fn with_lengths(
+        arrivals: Box<dyn ArrivalProcess>,
+        lengths: LengthPair,
+        source: u16,
+        streams: &RngStreams,
+    ) -> Self {
         let index = u64::from(source);
         Self {
             arrivals,
-            prompt,
-            output,
+            lengths,
             arrival_rng: streams.stream("arrivals", index),
-            prompt_rng: streams.stream("prompt-lengths", index),
-            output_rng: streams.stream("output-lengths", index),
+            mix_streams: MixStreams::new(streams, index),
             source,
             stage_ends: Vec::new(),
             requests: u32::MAX,
             total: None,
             last: SimTime::MAX,
             system_prompt_tokens: 0,
+            prefix: None,
             max_tokens: None,
-            client: Client::default(),
+            signers: Signers::of(Client::default()),
             now: SimTime::ZERO,
             made: 0,
         }
@@ -246,24 +270,29 @@ impl Synthetic {
         ))
     }
 
-    /// The prompt of request `id`: the shared part, then its own. No output is ever part of a prompt.
-    fn prompt(&mut self, id: RequestId) -> Prompt {
-        let shared = ContentId::of_source(self.source, 0);
-        let own = ContentId::of_source(self.source, u64::from(id.get()) + 1);
-        // Whatever the distribution answers: at least one token, and no more than can be counted.
-        let tokens = self.prompt.sample(&mut self.prompt_rng).max(1);
-        let system = self.shared_tokens();
-        let tokens = tokens.min(u32::MAX - system);
-        let own = Segment::new(own, tokens);
-        let prompt = match system {
-            0 => Prompt::of_filled(smallvec![own]),
-            _ => Prompt::of_filled(smallvec![Segment::new(shared, system), own]),
+    /// The prompt of request `id`, and how much of it is shared: the system prompt, the prefix, then
+    /// `own` tokens. No output is ever part of a prompt.
+    fn prompt(&mut self, id: RequestId, own: u32) -> (Prompt, u32) {
+        let mut segments = SmallVec::new();
+        // One token at least is the request's own, and no more than can be counted are others'.
+        let mut room = u32::MAX - 1;
+        let mut share = |mut segment: Segment| {
+            segment.len = segment.len.min(room);
+            room -= segment.len;
+            if segment.len > 0 {
+                segments.push(segment);
+            }
         };
-        prompt.expect("both parts together have between 1 and u32::MAX tokens")
-    }
-
-    fn shared_tokens(&self) -> u32 {
-        self.system_prompt_tokens.min(u32::MAX - 1)
+        let system = ContentId::of_source(self.source, 0);
+        share(Segment::new(system, self.system_prompt_tokens));
+        if let Some(prefix) = &mut self.prefix {
+            prefix.extend(share);
+        }
+        let text = ContentId::of_source(self.source, u64::from(id.get()) + 1);
+        segments.push(Segment::new(text, own.min(room + 1)));
+        let prompt = Prompt::of_filled(segments)
+            .expect("all parts together have between 1 and u32::MAX tokens");
+        (prompt, u32::MAX - 1 - room)
     }
 }
 
@@ -283,15 +312,16 @@ impl Workload for Synthetic {
         self.now = arrival;
         let id = RequestId::new(self.made);
         self.made += 1;
-        let prompt = self.prompt(id);
-        let output = self.output.sample(&mut self.output_rng).max(1);
-        let mut request =
-            Request::new(id, arrival, prompt, output).repeatable_up_to(self.shared_tokens());
+        let (own, output) = self.lengths.next();
+        let (prompt, shared) = self.prompt(id, own);
+        let mut request = Request::new(id, arrival, prompt, output).repeatable_up_to(shared);
         if let Some(max_tokens) = self.max_tokens {
             request = request.stopping(output, max_tokens);
         }
-        self.client.sign(&mut request);
+        self.signers.sign(&mut request, &mut self.mix_streams);
         let stage = self.stage_ends.partition_point(|&end| end < arrival);
+        // What comes behind the last end belongs to the last stage.
+        let stage = stage.min(self.stage_ends.len().saturating_sub(1));
         request.stage = StageId::new(u32::try_from(stage).unwrap_or(u32::MAX));
         Some(request)
     }

@@ -4,13 +4,24 @@
 //! comes from the standard library or from `libm`, as features decide). These do not. Each test
 //! below pins the first outputs of one variate: a change there changes every result.
 //!
+//! [`quantile`] has the inverses of the distribution functions where they exist in closed form; the
+//! variates are these, at uniform probabilities. Normal and gamma variates are made otherwise.
+//!
 //! Scale-free forms where a scale exists: multiply by the mean or the scale. Parameters are
 //! [`Positive`], so no draw can fail. Turn a variate into integers (nanoseconds, tokens) at once.
 
+mod cdf;
+mod empirical;
+pub mod quantile;
+mod zipf;
+
 use foretoken_des_kernel::SimRng;
 
-use crate::error::WorkloadError;
-use crate::quantity::{Positive, round_u64};
+pub use cdf::{gamma_cdf, normal_cdf};
+pub use empirical::Empirical;
+pub use zipf::Zipf;
+
+use crate::quantity::Positive;
 
 /// Uniform in `(0, 1]`: a number whose logarithm is finite.
 fn open_unit(rng: &mut SimRng) -> f64 {
@@ -39,7 +50,7 @@ pub fn uniform_u32(rng: &mut SimRng, low: u32, high: u32) -> u32 {
 
 /// Exponential with mean 1.
 pub fn exponential(rng: &mut SimRng) -> f64 {
-    -libm::log(open_unit(rng))
+    quantile::exponential(open_unit(rng))
 }
 
 /// Normal with mean 0 and variance 1 (Box and Muller 1958, the cosine of each pair: two draws for
@@ -85,142 +96,26 @@ fn gamma_from_one(rng: &mut SimRng, shape: f64) -> f64 {
 
 /// Weibull with scale 1: survival `exp(-x^shape)`, mean `Γ(1 + 1/shape)`.
 pub fn weibull(rng: &mut SimRng, shape: Positive) -> f64 {
-    libm::pow(exponential(rng), 1.0 / shape.get())
+    quantile::weibull(open_unit(rng), shape)
 }
 
 /// Pareto with minimum 1: survival `x^-shape`; the mean is infinite for shapes up to 1.
 pub fn pareto(rng: &mut SimRng, shape: Positive) -> f64 {
-    libm::pow(open_unit(rng), -1.0 / shape.get())
+    quantile::pareto(open_unit(rng), shape)
 }
 
-/// Zipf on the ranks `1..=n`: rank `k` has a probability proportional to `k^-exponent`.
+/// Pareto between 1 and `bound` (1 if that is smaller): [`pareto`], given that it is at most `bound`.
+pub fn bounded_pareto(rng: &mut SimRng, shape: Positive, bound: f64) -> f64 {
+    quantile::bounded_pareto(open_unit(rng), shape, bound)
+}
+
+/// Generalised extreme values with location 0 and scale 1, of any finite `shape`: Fréchet above 0
+/// (a heavy upper tail), Gumbel at 0, reversed Weibull below (bounded above).
 ///
-/// Rejection-inversion (Hörmann and Derflinger 1996): constant time and memory for every `n`.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Zipf {
-    ranks: u64,
-    exponent: f64,
-    /// The integral of the hat up to the left end, the right end, and the width of the part that is
-    /// accepted without evaluating the density.
-    low: f64,
-    high: f64,
-    squeeze: f64,
-}
-
-impl Zipf {
-    /// Ranks `1..=ranks`.
-    ///
-    /// # Errors
-    /// [`WorkloadError::OutOfRange`] if there is no rank.
-    pub fn new(ranks: u64, exponent: Positive) -> Result<Self, WorkloadError> {
-        if ranks == 0 {
-            return Err(WorkloadError::out_of_range("ranks", 0.0, "at least 1"));
-        }
-        let mut zipf = Self {
-            ranks,
-            exponent: exponent.get(),
-            low: 0.0,
-            high: 0.0,
-            squeeze: 0.0,
-        };
-        zipf.low = zipf.integral(1.5) - 1.0;
-        zipf.high = zipf.integral(ranks as f64 + 0.5);
-        zipf.squeeze = 2.0 - zipf.inverse(zipf.integral(2.5) - zipf.density(2.0));
-        Ok(zipf)
-    }
-
-    /// A rank, from 1.
-    pub fn sample(&self, rng: &mut SimRng) -> u64 {
-        loop {
-            let u = self.high + rng.unit() * (self.low - self.high);
-            let x = self.inverse(u);
-            let rank = round_u64(x).clamp(1, self.ranks);
-            let k = rank as f64;
-            if k - x <= self.squeeze || u >= self.integral(k + 0.5) - self.density(k) {
-                return rank;
-            }
-        }
-    }
-
-    fn density(&self, x: f64) -> f64 {
-        libm::exp(-self.exponent * libm::log(x))
-    }
-
-    /// `(x^(1-s) - 1) / (1 - s)`, or the logarithm where s is 1.
-    fn integral(&self, x: f64) -> f64 {
-        let log = libm::log(x);
-        let t = (1.0 - self.exponent) * log;
-        // Close to 1 the quotient is its series: t is too small to divide by.
-        if t.abs() > 1e-8 {
-            log * libm::expm1(t) / t
-        } else {
-            log * (1.0 + 0.5 * t)
-        }
-    }
-
-    fn inverse(&self, y: f64) -> f64 {
-        // Rounding may leave the domain at its end.
-        let t = (y * (1.0 - self.exponent)).max(-1.0);
-        let ratio = if t.abs() > 1e-8 {
-            libm::log1p(t) / t
-        } else {
-            1.0 - 0.5 * t
-        };
-        libm::exp(y * ratio)
-    }
-}
-
-/// Given values with integer weights, drawn without rounding.
-///
-/// ```
-/// use foretoken_des_kernel::RngStreams;
-/// use foretoken_workload::dist::Empirical;
-///
-/// let lengths = Empirical::new([(128, 3), (4096, 1)])?;
-/// let mut rng = RngStreams::new(1, 0).stream("example", 0);
-/// assert!([128, 4096].contains(lengths.sample(&mut rng)));
-/// # Ok::<(), foretoken_workload::WorkloadError>(())
-/// ```
-#[derive(Debug, Clone, PartialEq)]
-pub struct Empirical<T> {
-    values: Vec<T>,
-    /// Sum of the weights up to and with each value; strictly increasing.
-    cumulative: Vec<u64>,
-}
-
-impl<T> Empirical<T> {
-    /// Values with their weights; those of weight 0 are dropped.
-    ///
-    /// # Errors
-    /// [`WorkloadError::Missing`] if no weight is above 0, [`WorkloadError::OutOfRange`] if the
-    /// weights sum to more than 64 bits hold.
-    pub fn new(weighted: impl IntoIterator<Item = (T, u64)>) -> Result<Self, WorkloadError> {
-        let mut values = Vec::new();
-        let mut cumulative = Vec::new();
-        let mut sum = 0_u64;
-        for (value, weight) in weighted.into_iter().filter(|&(_, weight)| weight > 0) {
-            sum = sum.checked_add(weight).ok_or_else(|| {
-                let total = sum as f64 + weight as f64;
-                WorkloadError::out_of_range("weights", total, "a sum below 2^64")
-            })?;
-            values.push(value);
-            cumulative.push(sum);
-        }
-        if values.is_empty() {
-            return Err(WorkloadError::missing(
-                "weights",
-                "at least one weight above 0",
-            ));
-        }
-        Ok(Self { values, cumulative })
-    }
-
-    /// One of the values.
-    pub fn sample(&self, rng: &mut SimRng) -> &T {
-        let total = self.cumulative[self.cumulative.len() - 1];
-        let draw = rng.below(total);
-        &self.values[self.cumulative.partition_point(|&sum| sum <= draw)]
-    }
+/// The sign of `shape` is that of hydrology and of Coles' book; `scipy.stats.genextreme` has the
+/// opposite one.
+pub fn extreme(rng: &mut SimRng, shape: f64) -> f64 {
+    quantile::extreme(open_unit(rng), shape)
 }
 
 #[cfg(test)]
@@ -285,6 +180,26 @@ mod tests {
                 "pareto",
                 first(|rng| pareto(rng, two)),
                 "[1.5415622199001786, 1.306758929315405, 1.3304017068450713, 1.2947657605623775]",
+            ),
+            (
+                "bounded pareto",
+                first(|rng| bounded_pareto(rng, two, 1.5)),
+                "[1.2142654031917568, 1.1397658203535093, 1.1483461836622162, 1.1353094628133775]",
+            ),
+            (
+                "heavy extreme",
+                first(|rng| extreme(rng, 0.3)),
+                "[0.6633014037214503, 0.12919577954622943, 0.18862526116201675, 0.09837172502510479]",
+            ),
+            (
+                "gumbel",
+                first(|rng| extreme(rng, 0.0)),
+                "[0.6049329565098109, 0.1267549173467757, 0.18348149810400685, 0.09694811633362939]",
+            ),
+            (
+                "light extreme",
+                first(|rng| extreme(rng, -0.3)),
+                "[0.5532165995987023, 0.12437515597646061, 0.1785230727932926, 0.09555184507625981]",
             ),
             (
                 "zipf 1.1",

@@ -2,12 +2,16 @@
 
 use core::fmt;
 
+mod build;
+mod shape;
+
 use foretoken_des_kernel::SimRng;
 use serde::{Deserialize, Serialize};
 
-use crate::dist;
 use crate::error::WorkloadError;
-use crate::quantity::round_u32;
+use crate::quantity::Positive;
+
+pub(crate) use shape::Lengths;
 
 /// How many tokens.
 ///
@@ -51,6 +55,9 @@ const fn unlimited() -> u32 {
 ///
 /// Draws outside of `min..=max` become the nearer end (they are clipped, not drawn again, as
 /// inference-perf does), so a `mean` is that of the distribution before clipping.
+///
+/// Where a distribution has a `scale`, `shape` and `shift` are those of a fit with `scipy.stats` (its
+/// `loc` is `shift`), and draws are `shift + scale × variate`, rounded to whole tokens.
 ///
 /// ```
 /// use foretoken_workload::LengthSpec;
@@ -104,6 +111,145 @@ pub enum LengthSpec {
         #[serde(default = "unlimited")]
         max: u32,
     },
+    /// Log-normal by the mean and the standard deviation of the logarithm; the median is
+    /// `shift + exp(mu)`.
+    LognormalMuSigma {
+        /// Mean of the logarithm; finite.
+        mu: f64,
+        /// Standard deviation of the logarithm; finite, at least 0.
+        sigma: f64,
+        /// Added to every draw; finite (default 0).
+        #[serde(default)]
+        shift: f64,
+        /// The shortest, at least 1 (default 1).
+        #[serde(default = "one")]
+        min: u32,
+        /// The longest (default: no limit).
+        #[serde(default = "unlimited")]
+        max: u32,
+    },
+    /// Exponential.
+    Exponential {
+        /// Mean before the shift, and standard deviation.
+        mean: Positive,
+        /// Added to every draw; finite (default 0).
+        #[serde(default)]
+        shift: f64,
+        /// The shortest, at least 1 (default 1).
+        #[serde(default = "one")]
+        min: u32,
+        /// The longest (default: no limit).
+        #[serde(default = "unlimited")]
+        max: u32,
+    },
+    /// Gamma; its mean is `shift + shape × scale`.
+    Gamma {
+        /// 1 is exponential; the coefficient of variation is `1 / √shape`.
+        shape: Positive,
+        /// Tokens.
+        scale: Positive,
+        /// Added to every draw; finite (default 0).
+        #[serde(default)]
+        shift: f64,
+        /// The shortest, at least 1 (default 1).
+        #[serde(default = "one")]
+        min: u32,
+        /// The longest (default: no limit).
+        #[serde(default = "unlimited")]
+        max: u32,
+    },
+    /// Weibull; its mean is `shift + scale × Γ(1 + 1 / shape)`.
+    Weibull {
+        /// 1 is exponential; below 1 the tail is heavier.
+        shape: Positive,
+        /// Tokens.
+        scale: Positive,
+        /// Added to every draw; finite (default 0).
+        #[serde(default)]
+        shift: f64,
+        /// The shortest, at least 1 (default 1).
+        #[serde(default = "one")]
+        min: u32,
+        /// The longest (default: no limit).
+        #[serde(default = "unlimited")]
+        max: u32,
+    },
+    /// Pareto: the share of lengths above `x` is `((x − shift) / scale)^−shape`.
+    Pareto {
+        /// The tail's exponent; the mean is infinite up to 1.
+        shape: Positive,
+        /// The smallest draw before the shift, in tokens.
+        scale: Positive,
+        /// The largest draw before the shift, above `scale`: a bounded Pareto distribution, which,
+        /// unlike one that is clipped by `max`, has no mass of its own there (default: none).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bound: Option<Positive>,
+        /// Added to every draw; finite (default 0).
+        #[serde(default)]
+        shift: f64,
+        /// The shortest, at least 1 (default 1).
+        #[serde(default = "one")]
+        min: u32,
+        /// The longest (default: no limit).
+        #[serde(default = "unlimited")]
+        max: u32,
+    },
+    /// Generalised extreme values: Fréchet, Gumbel and reversed Weibull in one.
+    Gev {
+        /// Tokens; finite.
+        location: f64,
+        /// Tokens.
+        scale: Positive,
+        /// Finite; above 0 the upper tail is heavy, below 0 it ends. `scipy.stats.genextreme` has the
+        /// opposite sign.
+        shape: f64,
+        /// The shortest, at least 1 (default 1).
+        #[serde(default = "one")]
+        min: u32,
+        /// The longest (default: no limit).
+        #[serde(default = "unlimited")]
+        max: u32,
+    },
+    /// Given lengths.
+    Empirical {
+        /// At least one, each at least 1.
+        values: Vec<u32>,
+        /// A weight for each; finite, from 0, not all 0 (default: all alike).
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        weights: Vec<f64>,
+    },
+    /// Ranges with weights; within a range all lengths are alike.
+    Histogram {
+        /// At least one.
+        bins: Vec<LengthBin>,
+    },
+    /// One of several distributions, by weight.
+    Mixture {
+        /// At least one.
+        parts: Vec<LengthPart>,
+    },
+}
+
+/// A range of lengths in a histogram.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct LengthBin {
+    /// The shortest, at least 1.
+    pub min: u32,
+    /// The longest.
+    pub max: u32,
+    /// Share of all draws, relative to the other bins; finite, from 0.
+    pub weight: f64,
+}
+
+/// A distribution in a mixture.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct LengthPart {
+    /// Share of all draws, relative to the other parts; finite, from 0.
+    pub weight: f64,
+    /// The lengths of this part.
+    pub tokens: LengthSpec,
 }
 
 impl LengthSpec {
@@ -141,103 +287,9 @@ impl LengthSpec {
     ///
     /// # Errors
     /// [`WorkloadError`] naming the field if a length could be 0, if `min` is above `max`, or if
-    /// `mean` or `std` is out of range.
+    /// another number is out of range.
     pub fn build(&self) -> Result<Box<dyn LengthDistribution>, WorkloadError> {
-        let (shape, min, max) = match *self {
-            Self::Constant { tokens } => {
-                if tokens == 0 {
-                    return Err(WorkloadError::out_of_range("tokens", 0.0, "at least 1"));
-                }
-                (Shape::Uniform, tokens, tokens)
-            }
-            Self::Uniform { min, max } => (Shape::Uniform, min, max),
-            Self::Normal {
-                mean,
-                std,
-                min,
-                max,
-            } => {
-                check_moments(mean, std)?;
-                (Shape::Normal { mean, std }, min, max)
-            }
-            Self::Lognormal {
-                mean,
-                std,
-                min,
-                max,
-            } => {
-                check_moments(mean, std)?;
-                let cv = std / mean;
-                let variance = libm::log1p(cv * cv);
-                let mu = libm::log(mean) - 0.5 * variance;
-                (
-                    Shape::Lognormal {
-                        mu,
-                        sigma: variance.sqrt(),
-                    },
-                    min,
-                    max,
-                )
-            }
-        };
-        if min == 0 {
-            return Err(WorkloadError::out_of_range("min", 0.0, "at least 1"));
-        }
-        if min > max {
-            return Err(WorkloadError::Reversed {
-                field: "length".to_owned(),
-                min,
-                max,
-            });
-        }
-        Ok(Box::new(Clipped { shape, min, max }))
-    }
-}
-
-fn check_moments(mean: f64, std: f64) -> Result<(), WorkloadError> {
-    if !(mean > 0.0 && mean.is_finite()) {
-        return Err(WorkloadError::out_of_range(
-            "mean",
-            mean,
-            "a finite number above 0",
-        ));
-    }
-    if !(std >= 0.0 && std.is_finite()) {
-        return Err(WorkloadError::out_of_range(
-            "std",
-            std,
-            "a finite number from 0",
-        ));
-    }
-    Ok(())
-}
-
-/// What [`LengthSpec`] describes, checked: `1 <= min <= max`.
-#[derive(Debug, Clone, Copy)]
-struct Clipped {
-    shape: Shape,
-    min: u32,
-    max: u32,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Shape {
-    Uniform,
-    Normal { mean: f64, std: f64 },
-    Lognormal { mu: f64, sigma: f64 },
-}
-
-impl LengthDistribution for Clipped {
-    fn sample(&self, rng: &mut SimRng) -> u32 {
-        match self.shape {
-            Shape::Uniform => dist::uniform_u32(rng, self.min, self.max),
-            Shape::Normal { mean, std } => {
-                round_u32(mean + std * dist::normal(rng)).clamp(self.min, self.max)
-            }
-            Shape::Lognormal { mu, sigma } => {
-                round_u32(dist::log_normal(rng, mu, sigma)).clamp(self.min, self.max)
-            }
-        }
+        Ok(Box::new(self.lengths()?))
     }
 }
 
