@@ -50,7 +50,7 @@ pub(crate) fn whole_of(number: f64) -> Option<u64> {
         clippy::cast_sign_loss,
         reason = "checked to be whole and within 53 bits"
     )]
-    (number >= 0.0 && number <= EXACT && number.fract() == 0.0).then_some(number as u64)
+    ((0.0..=EXACT).contains(&number) && number.fract() == 0.0).then_some(number as u64)
 }
 
 /// A whole number, negative ones too.
@@ -90,8 +90,7 @@ pub(crate) fn nanos(text: &str, unit: TimeUnit) -> Option<i64> {
     let text = text.trim_ascii();
     let (negative, digits) = match text.as_bytes() {
         [b'-', rest @ ..] => (true, rest),
-        [b'+', rest @ ..] => (false, rest),
-        rest => (false, rest),
+        [b'+', rest @ ..] | rest => (false, rest),
     };
     // Summed up below zero, where there is one number more.
     let mut sum = 0_i64;
@@ -130,16 +129,14 @@ pub(crate) fn nanos(text: &str, unit: TimeUnit) -> Option<i64> {
 
 /// A span of `unit`s in nanoseconds, from 0.
 pub(crate) fn span(text: &str, unit: TimeUnit) -> Option<u64> {
-    match nanos(text, unit) {
-        Some(nanos) => u64::try_from(nanos).ok(),
-        // Spans reach twice as far as times do.
-        None => {
-            let (whole, rest) = text.trim_ascii().split_once('.').unwrap_or((text, ""));
-            let rest = nanos(&format!("0.{rest}"), unit)?;
-            let whole = self::whole(whole)?.checked_mul(unit.nanos().into())?;
-            whole.checked_add(u64::try_from(rest).ok()?)
-        }
+    if let Some(nanos) = nanos(text, unit) {
+        return u64::try_from(nanos).ok();
     }
+    // Spans reach twice as far as times do.
+    let (units, rest) = text.trim_ascii().split_once('.').unwrap_or((text, ""));
+    let rest = nanos(&format!("0.{rest}"), unit)?;
+    let units = whole(units)?.checked_mul(unit.nanos().into())?;
+    units.checked_add(u64::try_from(rest).ok()?)
 }
 
 /// A number of `unit`s in nanoseconds.
