@@ -9,6 +9,7 @@
 mod columns;
 mod csv;
 mod detect;
+mod document;
 mod error;
 mod format;
 mod formats;
