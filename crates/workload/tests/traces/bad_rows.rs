@@ -314,7 +314,7 @@ fn what_is_not_there_and_what_is_of_another_kind() {
             .as_ref()
             .unwrap_err()
             .to_string()
-            .starts_with("row 1: damaged Parquet")
+            .starts_with("row 1: unreadable Parquet")
     );
     let folder = Scratch::empty("t");
     let empty = items_of(&folder.folder);

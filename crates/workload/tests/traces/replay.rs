@@ -164,6 +164,7 @@ fn blocks_are_shared_as_far_as_their_ids_are_equal() {
     assert_eq!(shared(&requests[0], &requests[2]), 4);
     assert_eq!(shared(&requests[2], &requests[3]), 8);
     assert_eq!(shared(&requests[0], &requests[4]), 0);
+    assert_eq!(requests[0].repeatable_tokens(), 180);
 }
 
 #[test]
