@@ -143,7 +143,7 @@ impl Instance {
 }
 
 enum Load {
-    Described(WorkloadSpec),
+    Described(Box<WorkloadSpec>),
     Given(Box<dyn Workload>),
 }
 
@@ -229,7 +229,7 @@ impl Simulation {
     /// A workload by its description; its draws follow the seed.
     #[must_use]
     pub fn workload(mut self, workload: impl Into<WorkloadSpec>) -> Self {
-        self.workload = Some(Load::Described(workload.into()));
+        self.workload = Some(Load::Described(Box::new(workload.into())));
         self
     }
 

@@ -10,8 +10,8 @@ use super::signals::Metrics;
 /// What happens in a simulation.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// The next request of the workload reaches its gateway.
-    Arrival,
+    /// The next request of the workload reaches its gateway; stale if another one is due before it.
+    Arrival { asked: Generation },
     /// An endpoint joins or leaves the pool.
     Pool { change: usize },
     /// Part of an answer passes through the gateway that sent the request.
@@ -38,6 +38,15 @@ pub(crate) enum Event {
     Links { asked: Generation },
     /// An engine asked to be advanced; stale if it has asked again since.
     Wake { engine: usize, asked: Generation },
+    /// A client has waited as long as it waits.
+    Patience { request: RequestId, over: Over },
+}
+
+/// What a client has waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Over {
+    FirstToken,
+    Whole,
 }
 
 /// The order inside one instant.
@@ -58,8 +67,10 @@ enum Phase {
     HandOver,
     Read,
     Links,
-    /// At last engines move, in the order of their numbers.
+    /// Engines move, in the order of their numbers.
     Wake,
+    /// At last clients go away: what comes at the last instant comes in time.
+    Patience,
 }
 
 impl Event {
@@ -67,7 +78,7 @@ impl Event {
     pub(super) fn rank(&self) -> Rank {
         let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
         let (phase, entity) = match self {
-            Self::Arrival => (Phase::Arrival, 0),
+            Self::Arrival { .. } => (Phase::Arrival, 0),
             Self::Pool { change } => (Phase::Pool, number(*change)),
             Self::Response { request, .. } => (Phase::Response, request.get()),
             Self::Scrape { poller } => (Phase::Scrape, number(*poller)),
@@ -79,6 +90,7 @@ impl Event {
             Self::Read { request, .. } => (Phase::Read, request.get()),
             Self::Links { .. } => (Phase::Links, 0),
             Self::Wake { engine, .. } => (Phase::Wake, number(*engine)),
+            Self::Patience { request, .. } => (Phase::Patience, request.get()),
         };
         Rank::new(phase as u8, entity)
     }

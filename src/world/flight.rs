@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use foretoken_dataplane::{EndpointId, Placement};
-use foretoken_workload::Request;
+use foretoken_workload::{Delivery, Request};
 
 use super::instance::Standing;
 
@@ -20,6 +20,9 @@ pub(crate) struct Flight {
     pub(crate) reads_from: Option<EndpointId>,
     /// A gateway had it cancelled.
     pub(crate) evicted: bool,
+    pub(crate) delivery: Delivery,
+    /// Its client has got its first token, or will soon.
+    pub(crate) streaming: bool,
     pub(crate) adapter: Option<Arc<str>>,
     pub(crate) standing: Standing,
 }
@@ -40,9 +43,10 @@ impl Flight {
     pub(crate) fn new(
         gateway: usize,
         mut placement: Placement,
-        adapter: Option<Arc<str>>,
+        request: &Request,
         output_tokens: u32,
     ) -> Self {
+        let (adapter, delivery) = (request.model.clone(), request.delivery);
         // An endpoint of both roles may be picked for both: it just serves the request.
         placement
             .prefill
@@ -54,6 +58,8 @@ impl Flight {
             output_tokens,
             reads_from: placement.prefill.map(|prefill| prefill.endpoint),
             evicted: false,
+            delivery,
+            streaming: false,
             adapter,
             standing: Standing::Outside,
         }

@@ -6,6 +6,7 @@ mod instance;
 mod reported;
 mod serving;
 mod signals;
+mod users;
 mod wake_up;
 
 use foretoken_dataplane::gateway::{Gateway, GatewayEvent};
@@ -17,7 +18,8 @@ use foretoken_des_kernel::{
 use foretoken_engine::Engine;
 use foretoken_metrics::MetricSink;
 use foretoken_workload::{
-    FinishReason, Lifecycle, Occurrence, RejectReason, Request, RequestId, Workload,
+    Ended, Ending, FinishReason, Lifecycle, Lookahead, Occurrence, RejectReason, Request,
+    RequestId, Workload,
 };
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
@@ -43,8 +45,7 @@ const FRUITLESS_WAKES: u64 = 1 << 21;
 const PATIENCE: SimDuration = SimDuration::from_secs(60);
 
 pub(crate) struct World<S> {
-    workload: Box<dyn Workload>,
-    next: Option<Request>,
+    load: Asking<Lookahead>,
     gateways: Vec<Asking<Gateway>>,
     /// The gateway that gets the next request.
     turn: usize,
@@ -116,8 +117,7 @@ impl<S: MetricSink> World<S> {
             .map(|(number, (engine, identity))| Instance::new(number, engine, identity))
             .collect();
         let mut world = Self {
-            workload: parts.workload,
-            next: None,
+            load: Asking::new(Lookahead::new(parts.workload)),
             gateways: parts.gateways.into_iter().map(Asking::new).collect(),
             turn: 0,
             engines,
@@ -142,7 +142,6 @@ impl<S: MetricSink> World<S> {
         for instance in &world.engines {
             world.sink.on_level(SimTime::ZERO, &instance.level);
         }
-        world.next = world.workload.next();
         world
     }
 
@@ -183,9 +182,8 @@ impl<S: MetricSink> World<S> {
 
     /// What is to happen before anything else does.
     fn first_events(&mut self) -> Vec<(SimTime, Event)> {
-        let arrival = self.next.as_ref().map(|request| request.arrival);
-        let mut events: Vec<_> = arrival.map(|at| (at, Event::Arrival)).into_iter().collect();
-        if arrival.is_some() {
+        let mut events: Vec<_> = self.ask_for_arrival().into_iter().collect();
+        if !events.is_empty() {
             let changes = (0..).zip(&self.changes);
             events.extend(changes.map(|(change, pool)| (pool.at, Event::Pool { change })));
             events.extend(self.first_scrapes());
@@ -204,7 +202,7 @@ impl<S: MetricSink> World<S> {
 
     /// Whether no request is left, nor will come.
     fn is_over(&self) -> bool {
-        self.next.is_none() && self.flights.is_empty() && self.held() == 0
+        self.load.component.arrival().is_none() && self.flights.is_empty() && self.held() == 0
     }
 
     /// Requests that wait in gateways.
@@ -224,31 +222,6 @@ impl<S: MetricSink> World<S> {
             self.arrived,
             self.ended
         );
-    }
-
-    fn arrive(&mut self, cx: &mut Context<'_, Event>) {
-        let Some(request) = self.next.take() else {
-            return;
-        };
-        self.next = self.workload.next();
-        if let Some(next) = &self.next {
-            if next.arrival < cx.now() {
-                self.failure = Some(Error::Policy {
-                    policy: "Workload".to_owned(),
-                    answer: format!("request {} at {}", next.id, next.arrival),
-                    allowed: format!("requests in order of arrival, from {} on", cx.now()),
-                });
-                return;
-            }
-            cx.at(next.arrival, Event::Arrival);
-        }
-        self.arrived += 1;
-        self.sink.on_arrival(&request);
-        let gateway = self.turn;
-        self.turn = (self.turn + 1) % self.gateways.len();
-        self.with_gateway(gateway, cx, |gateway, now, out| {
-            gateway.submit(now, request, out)
-        });
     }
 
     /// Lets a gateway act, and does what it says.
@@ -277,7 +250,7 @@ impl<S: MetricSink> World<S> {
                 GatewayEvent::Dispatch { request, placement } => {
                     self.dispatch(gateway, request, placement, cx);
                 }
-                GatewayEvent::Reject { request, reason } => self.reject(cx.now(), request, reason),
+                GatewayEvent::Reject { request, reason } => self.reject(request, reason, cx),
                 GatewayEvent::Evict { request } => self.evict(request, cx),
                 _ => {}
             }
@@ -295,11 +268,13 @@ impl<S: MetricSink> World<S> {
     }
 
     /// A request that no endpoint has seen is refused.
-    fn reject(&mut self, now: SimTime, request: RequestId, reason: RejectReason) {
-        self.ended += 1;
+    fn reject(&mut self, request: RequestId, reason: RejectReason, cx: &mut Context<'_, Event>) {
+        let now = cx.now();
         self.last = now;
         let occurrence = Occurrence::new(now, request, Lifecycle::Rejected { reason });
         self.sink.on_occurrence(&occurrence);
+        let ending = Ending::Rejected(reason);
+        self.end(&Ended::without_answer(request, now, ending), cx);
     }
 
     fn dispatch(
@@ -315,7 +290,7 @@ impl<S: MetricSink> World<S> {
             .config();
         let room = config.max_model_len.saturating_sub(request.prompt.tokens());
         let output_tokens = request.output_tokens().min(room);
-        let flight = Flight::new(gateway, placement, request.model.clone(), output_tokens);
+        let flight = Flight::new(gateway, placement, &request, output_tokens);
         let prefill = flight.placement.prefill;
         let what = Lifecycle::Dispatched {
             endpoint: placement.endpoint.get(),
@@ -345,7 +320,7 @@ impl<S: MetricSink> World<S> {
 
     /// Ends the run if requests wait in a gateway and nothing will ever let them go.
     fn check_hope(&mut self, gateway: usize, now: SimTime) {
-        if self.next.is_some() || !self.flights.is_empty() {
+        if self.load.component.arrival().is_some() || !self.flights.is_empty() {
             return;
         }
         let changed = self.changes.iter().map(|change| change.at).max();
@@ -417,9 +392,14 @@ impl<S: MetricSink> Model for World<S> {
                 | Event::KvEvents { .. }
                 | Event::Gateway { .. }
                 | Event::Pool { .. }
+                | Event::Patience { .. }
         );
         match event {
-            Event::Arrival => self.arrive(cx),
+            Event::Arrival { asked } => {
+                if self.load.wake_up.takes(asked) {
+                    self.arrive(cx);
+                }
+            }
             Event::Pool { change } => self.change_pool(change, cx),
             Event::Response {
                 gateway,
@@ -448,6 +428,7 @@ impl<S: MetricSink> Model for World<S> {
                 }
             }
             Event::Wake { engine, asked } => self.wake(engine, asked, cx),
+            Event::Patience { request, over } => self.lose_patience(request, over, cx),
         }
         if matters {
             self.last = cx.now();

@@ -7,7 +7,8 @@ use foretoken_des_kernel::{Context, Generation, SimDuration, SimTime};
 use foretoken_engine::{EngineEvent, KvTransfer};
 use foretoken_metrics::{MetricSink, StepRecord};
 use foretoken_workload::{
-    DecodeRun, FinishReason, Lifecycle, Occurrence, Request, RequestId, TokenRun,
+    DecodeRun, Delivery, Ended, Ending, FinishReason, Lifecycle, Occurrence, Request, RequestId,
+    TokenRun,
 };
 
 use super::event::Event;
@@ -326,7 +327,8 @@ impl<S: MetricSink> World<S> {
             let last_told = &mut self.engines[index(engine)].last_told;
             *last_told = occurrence.at.max(*last_told);
         }
-        let response = match &mut occurrence.what {
+        let streamed = flight.delivery == Delivery::Streamed;
+        let ended = match &mut occurrence.what {
             Lifecycle::Finished { reason } => {
                 if *reason == FinishReason::Abort {
                     *reason = cancelled(flight.evicted);
@@ -334,20 +336,29 @@ impl<S: MetricSink> World<S> {
                 // Only a whole answer says how long it is.
                 let complete = reason.is_complete();
                 let output_tokens = if complete { flight.output_tokens } else { 0 };
-                Response::End { output_tokens }
+                Some((Ending::Finished(*reason), output_tokens))
             }
-            Lifecycle::Rejected { .. } => Response::End { output_tokens: 0 },
-            _ => Response::FirstChunk,
+            Lifecycle::Rejected { reason } => Some((Ending::Rejected(*reason), 0)),
+            _ => {
+                flight.streaming |= streamed;
+                None
+            }
         };
         self.sink.on_occurrence(&occurrence);
         self.observe(gateway, &occurrence);
-        if response != Response::FirstChunk {
-            self.stand(id, Standing::Outside);
-            if let Some(flight) = self.flights.remove(&id) {
-                self.let_go(id, &flight, cx);
+        let response = match ended {
+            None if !streamed => return,
+            None => Response::FirstChunk,
+            Some((ending, output_tokens)) => {
+                self.stand(id, Standing::Outside);
+                if let Some(flight) = self.flights.remove(&id) {
+                    self.let_go(id, &flight, cx);
+                }
+                let ended = Ended::new(id, occurrence.at, ending, output_tokens);
+                self.end(&ended, cx);
+                Response::End { output_tokens }
             }
-            self.ended += 1;
-        }
+        };
         let event = Event::Response {
             gateway,
             request: id,
@@ -430,10 +441,11 @@ impl<S: MetricSink> World<S> {
             self.settle(index(engine), cx);
         }
         self.let_go(id, &flight, cx);
-        self.ended += 1;
         self.last = now;
         let occurrence = Occurrence::new(at, id, Lifecycle::Finished { reason });
         self.sink.on_occurrence(&occurrence);
+        let ending = Ending::Finished(reason);
+        self.end(&Ended::without_answer(id, at, ending), cx);
         let event = Event::Response {
             gateway: flight.gateway,
             request: id,

@@ -17,7 +17,9 @@ use foretoken::dataplane::transfer::LinkConfig;
 use foretoken::dataplane::{Admission, GatewayPolicies, Pipeline};
 use foretoken::metrics::{Outcome, Recording, RequestRecord};
 use foretoken::prelude::*;
-use foretoken::workload::{ContentId, FinishReason, RejectReason, Replay, Segment};
+use foretoken::workload::{
+    ContentId, FinishReason, RejectReason, Replay, RetrySpec, Seconds, Segment,
+};
 use proptest::prelude::*;
 
 use crate::support::{affine, host, load, replay, simulation, synchronous};
@@ -343,6 +345,10 @@ struct Shape {
     shed: bool,
     outage: Option<(usize, u64, u64)>,
     horizon_ms: Option<u64>,
+    /// How long clients wait: for the first token, and for the whole answer.
+    patience_ms: [Option<u64>; 2],
+    /// How often one of the two clients asks again.
+    retries: u32,
 }
 
 fn shape() -> impl Strategy<Value = Shape> {
@@ -350,6 +356,11 @@ fn shape() -> impl Strategy<Value = Shape> {
     let switches = any::<[bool; 4]>();
     let spans = (0_u64..300, 0_u64..3000, 0_u64..3000);
     let horizon = proptest::option::of(500_u64..6000);
+    let patience = (
+        proptest::option::of(1_u64..800),
+        proptest::option::of(1_u64..4000),
+        0_u32..3,
+    );
     (
         0_u64..1000,
         5.0..80.0,
@@ -358,9 +369,10 @@ fn shape() -> impl Strategy<Value = Shape> {
         switches,
         outage,
         horizon,
+        patience,
     )
         .prop_map(
-            |(seed, rate, gateways, spans, switches, outage, horizon_ms)| Shape {
+            |(seed, rate, gateways, spans, switches, outage, horizon_ms, patience)| Shape {
                 seed,
                 rate,
                 gateways,
@@ -373,6 +385,8 @@ fn shape() -> impl Strategy<Value = Shape> {
                 shed: switches[3],
                 outage,
                 horizon_ms,
+                patience_ms: [patience.0, patience.1],
+                retries: patience.2,
             },
         )
 }
@@ -437,6 +451,13 @@ impl Shape {
             part.system_prompt_tokens = 200;
             part.client.class = class;
             part.client.flow = flow;
+            part.client.stream = flow != self.retries;
+            let limit = |ms: u64| Seconds::new(ms as f64 / 1e3).expect("above 0");
+            part.client.first_token_timeout_s = self.patience_ms[0].map(limit);
+            part.client.timeout_s = self.patience_ms[1].map(limit);
+            if flow == 1 && self.retries > 0 {
+                part.client.retry = Some(RetrySpec::new(self.retries));
+            }
             WorkloadSpec::from(part)
         });
         let mut simulation = Simulation::new()
@@ -492,9 +513,10 @@ proptest! {
         let first = record(shape.simulation());
         let report = Report::new(&first, shape.seed, 0);
         let counts = &report.overall.counts;
-        prop_assert!(counts.arrived <= 120);
+        let asked = counts.arrived - counts.retries;
+        prop_assert!(asked <= 120);
         if shape.horizon_ms.is_none() {
-            prop_assert_eq!((counts.arrived, counts.in_flight), (120, 0));
+            prop_assert_eq!((asked, counts.in_flight), (120, 0));
         }
         let second = record(shape.simulation().step_by_step());
         prop_assert_eq!(first.fingerprint(), second.fingerprint());

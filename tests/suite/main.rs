@@ -1,6 +1,7 @@
 //! The workspace as a whole, through the facade's public API.
 
 mod closed_forms;
+mod closed_loops;
 mod cluster;
 mod conservation;
 mod determinism;

@@ -55,8 +55,11 @@ impl fmt::Display for Outcome {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Sent by clients.
+    /// Sent by clients, retries included.
     pub arrived: u64,
+    /// Those of them that are retries; left out of the written form if there are none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub retries: u64,
     /// Answered in full.
     pub finished: u64,
     /// Left by their clients.
@@ -70,6 +73,14 @@ pub struct Counts {
     /// Refused, by the kind of reason: `prompt too long`, `exceeds KV pool`, `shed`, `saturated`,
     /// `queue full`, `ttl expired`, `no endpoint`, `no candidate`, `not cached`, `client gone`, `evicted`.
     pub rejected: BTreeMap<String, u64>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde asks for a reference"
+)]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Counts {
@@ -98,6 +109,7 @@ impl Counts {
 
     pub(crate) fn merge(&mut self, other: &Self) {
         self.arrived += other.arrived;
+        self.retries += other.retries;
         self.finished += other.finished;
         self.aborted += other.aborted;
         self.evicted += other.evicted;

@@ -1,7 +1,7 @@
 //! What is kept of one request.
 
 use foretoken_des_kernel::{Fingerprint, SimDuration, SimTime};
-use foretoken_workload::{FlowId, Request, RequestId, SloClass, StageId};
+use foretoken_workload::{Delivery, FlowId, Request, RequestId, SessionId, SloClass, StageId};
 use serde::Serialize;
 
 use crate::timeline::{Extension, Timeline};
@@ -16,7 +16,7 @@ use crate::outcome::Outcome;
 /// Written with serde it is a row of columns: `id`, `stage`, `class`, `tenant`, `arrival_s`,
 /// `endpoint`, `gateway_ms`, `queue_ms`, `ttft_ms`, `tpot_ms`, `e2e_ms`, `longest_gap_ms`,
 /// `prompt_tokens`, `output_tokens`, `cached_tokens`, `preemptions`, `outcome`; where there are any,
-/// `prefill_endpoint`, `kv_transfer_ms` and `kv_transfer_bytes`; and `itl_ms`, the list of gaps, where
+/// `session`, `attempt`, `stream` (if it is not), `prefill_endpoint`, `kv_transfer_ms` and `kv_transfer_bytes`; and `itl_ms`, the list of gaps, where
 /// that was kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(into = "Row")]
@@ -30,6 +30,12 @@ pub struct RequestRecord {
     pub class: SloClass,
     /// Whom it belongs to: its tenant.
     pub flow: FlowId,
+    /// The conversation it belongs to, if any.
+    pub session: Option<SessionId>,
+    /// How often it was asked before, and failed: 0 unless it is a retry.
+    pub attempt: u32,
+    /// How its answer reaches its client.
+    pub delivery: Delivery,
     /// When the client sent it.
     pub arrival: SimTime,
     /// Number of the endpoint that answers, once it was sent to one.
@@ -71,6 +77,9 @@ impl RequestRecord {
             stage: request.stage,
             class: request.class,
             flow: request.flow,
+            session: request.session,
+            attempt: request.attempt,
+            delivery: request.delivery,
             arrival: request.arrival,
             endpoint: None,
             prefill_endpoint: None,
@@ -141,10 +150,34 @@ impl RequestRecord {
         self.output_tokens += later.count;
     }
 
+    /// Takes down that it ended, after `e2e`. Of an answer that comes whole, the client gets the first token with the
+    /// last, or nothing.
+    pub(crate) fn finish(&mut self, e2e: SimDuration) {
+        self.e2e = Some(e2e);
+        if self.delivery == Delivery::Whole && self.outcome.is_complete() {
+            self.ttft = Some(e2e);
+            self.gaps = Gaps::default();
+        } else {
+            self.withhold();
+        }
+    }
+
+    /// An answer that comes whole and is not complete has not come.
+    pub(crate) fn withhold(&mut self) {
+        if self.delivery == Delivery::Whole {
+            self.ttft = None;
+            self.output_tokens = 0;
+            self.gaps = Gaps::default();
+        }
+    }
+
     /// Time per output token (TPOT): the time from the first to the last token, divided by the
     /// number of tokens after the first, to the nearest nanosecond. `None` with fewer than two
-    /// tokens. This is the definition of vLLM's `bench serve` and of inference-perf.
+    /// tokens, or if they came all at once. This is the definition of vLLM's `bench serve` and of inference-perf.
     pub fn tpot(&self) -> Option<SimDuration> {
+        if self.delivery == Delivery::Whole {
+            return None;
+        }
         let count = u64::from(
             self.output_tokens
                 .checked_sub(1)
@@ -198,6 +231,12 @@ struct Row {
     stage: u32,
     class: SloClass,
     tenant: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempt: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream: Option<bool>,
     arrival_s: f64,
     endpoint: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -230,6 +269,9 @@ impl From<RequestRecord> for Row {
             stage: record.stage.get(),
             class: record.class,
             tenant: record.flow.get(),
+            session: record.session.map(SessionId::get),
+            attempt: Some(record.attempt).filter(|&attempt| attempt > 0),
+            stream: (record.delivery == Delivery::Whole).then_some(false),
             arrival_s: record.arrival.as_secs_f64(),
             endpoint: record.endpoint,
             prefill_endpoint: record.prefill_endpoint,

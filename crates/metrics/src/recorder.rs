@@ -124,6 +124,7 @@ impl<R: RecordSink> Recorder<R> {
         self.load.settle(end);
         for live in self.flights.live_mut() {
             live.leave(&mut self.streams);
+            live.record.withhold();
         }
         for record in core::mem::take(&mut self.flights).into_records() {
             self.hand_on(record);
@@ -153,13 +154,13 @@ impl<R: RecordSink> Recorder<R> {
             mut record, last, ..
         } = live;
         record.outcome = outcome;
-        if matches!(outcome, Outcome::Finished(_)) {
-            record.e2e = Some(at - record.arrival);
-        }
         assert!(
             !outcome.is_complete() || (record.ttft.is_some() && at == last),
             "request lifecycle: request {id} ends at {at}, and its last token came at {last}"
         );
+        if matches!(outcome, Outcome::Finished(_)) {
+            record.finish(at - record.arrival);
+        }
         let mut next = self.flights.end(record);
         while let Some(record) = next {
             self.hand_on(record);
@@ -209,7 +210,9 @@ impl<R: RecordSink> MetricSink for Recorder<R> {
                 }
                 live.leave(&mut self.streams);
                 let group = &mut self.groups[live.group as usize];
-                group.add_zeros(count - 1);
+                if live.gaps_of().is_some() {
+                    group.add_zeros(count - 1);
+                }
                 live.take(at, count, group);
             }
             Lifecycle::Dispatched { endpoint, prefill } => {
@@ -241,14 +244,13 @@ impl<R: RecordSink> MetricSink for Recorder<R> {
             live.take(first, 1, &mut self.groups[live.group as usize]);
             live.record.add_later(&later);
             live.last = last;
+            let Some(group) = live.gaps_of() else {
+                continue;
+            };
             // Most batches are of one group, and of a few otherwise.
-            match self
-                .members
-                .iter_mut()
-                .find(|(group, _)| *group == live.group)
-            {
+            match self.members.iter_mut().find(|each| each.0 == group) {
                 Some((_, count)) => *count += 1,
-                None => self.members.push((live.group, 1)),
+                None => self.members.push((group, 1)),
             }
         }
         for &(group, count) in &self.members {
@@ -282,7 +284,7 @@ impl<R: RecordSink> MetricSink for Recorder<R> {
             let live = self.flights.get(id);
             live.leave(&mut self.streams);
             live.take(first, 1, &mut self.groups[live.group as usize]);
-            live.member = Some(self.streams[index].join(instance, live.group));
+            live.member = Some(self.streams[index].join(instance, live.gaps_of()));
         }
         let stream = &mut self.streams[index];
         for at in arrivals {

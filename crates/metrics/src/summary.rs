@@ -170,6 +170,7 @@ impl Samples {
 
     pub(crate) fn arrive(&mut self, request: &Request) {
         self.counts.arrived += 1;
+        self.counts.retries += u64::from(request.attempt > 0);
         self.demanded_tokens +=
             u64::from(request.prompt.tokens()) + u64::from(request.output_tokens());
     }

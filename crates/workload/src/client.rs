@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use foretoken_des_kernel::SimDuration;
 use serde::{Deserialize, Serialize};
 
+use crate::quantity::Seconds;
 use crate::request::{FlowId, ObjectivePriority, Priority, Request};
+use crate::retry::RetrySpec;
 
 /// What all requests of a load carry besides their content, as configurations give it.
 ///
@@ -19,7 +22,7 @@ use crate::request::{FlowId, ObjectivePriority, Priority, Request};
 /// assert!(client.objective().is_sheddable());
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct ClientSpec {
     /// Class of service; `standard` by default.
@@ -38,6 +41,35 @@ pub struct ClientSpec {
     /// Headers of the requests, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
+    /// Whether answers are streamed; they are by default. Of one that is not, the client sees the first token with the
+    /// last, and no time between tokens.
+    pub stream: bool,
+    /// The client cancels a request that has no first token after so many seconds; never by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_token_timeout_s: Option<Seconds>,
+    /// The client cancels a request that has not its whole answer after so many seconds; never by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_s: Option<Seconds>,
+    /// How requests that fail are asked again; not at all by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetrySpec>,
+}
+
+impl Default for ClientSpec {
+    fn default() -> Self {
+        Self {
+            class: SloClass::default(),
+            objective_priority: None,
+            priority: 0,
+            flow: 0,
+            model: None,
+            headers: BTreeMap::new(),
+            stream: true,
+            first_token_timeout_s: None,
+            timeout_s: None,
+            retry: None,
+        }
+    }
 }
 
 impl ClientSpec {
@@ -45,6 +77,16 @@ impl ClientSpec {
     pub fn objective(&self) -> ObjectivePriority {
         self.objective_priority
             .map_or_else(|| self.class.objective(), ObjectivePriority::new)
+    }
+
+    /// How long it waits.
+    pub fn patience(&self) -> Patience {
+        let limit =
+            |seconds: Option<Seconds>| seconds.map_or(SimDuration::MAX, Seconds::to_duration);
+        Patience {
+            first_token: limit(self.first_token_timeout_s),
+            whole: limit(self.timeout_s),
+        }
     }
 }
 
@@ -57,6 +99,8 @@ pub(crate) struct Client {
     flow: FlowId,
     model: Option<Arc<str>>,
     headers: Headers,
+    delivery: Delivery,
+    patience: Patience,
 }
 
 impl Client {
@@ -68,6 +112,12 @@ impl Client {
             flow: FlowId::new(spec.flow),
             model: spec.model.as_deref().map(Arc::from),
             headers: Headers::new(&spec.headers),
+            delivery: if spec.stream {
+                Delivery::Streamed
+            } else {
+                Delivery::Whole
+            },
+            patience: spec.patience(),
         }
     }
 
@@ -78,6 +128,49 @@ impl Client {
         request.flow = self.flow;
         request.model.clone_from(&self.model);
         request.headers.clone_from(&self.headers);
+        request.delivery = self.delivery;
+        request.patience = self.patience;
+    }
+}
+
+/// How an answer reaches its client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Delivery {
+    /// Token by token, as they are generated (`"stream": true`).
+    #[default]
+    Streamed,
+    /// All at once, when the last token has been generated.
+    Whole,
+}
+
+/// How long a client waits before it goes away, and its request is cancelled.
+///
+/// ```
+/// use foretoken_des_kernel::SimDuration;
+/// use foretoken_workload::Patience;
+///
+/// let patience = Patience { whole: SimDuration::from_secs(60), ..Patience::ENDLESS };
+/// assert_eq!(patience.first_token, SimDuration::MAX);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// From sending the request until its first token; [`SimDuration::MAX`] is for ever.
+    pub first_token: SimDuration,
+    /// From sending the request until its whole answer; [`SimDuration::MAX`] is for ever.
+    pub whole: SimDuration,
+}
+
+impl Patience {
+    /// A client that waits for ever.
+    pub const ENDLESS: Self = Self {
+        first_token: SimDuration::MAX,
+        whole: SimDuration::MAX,
+    };
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self::ENDLESS
     }
 }
 
@@ -225,6 +318,7 @@ mod tests {
             flow: 9,
             model: Some("adapter".into()),
             headers: [("x-a".into(), "b".into())].into(),
+            ..ClientSpec::default()
         };
         let prompt = Prompt::new([Segment::new(ContentId::new(0), 5)]).expect("five tokens");
         let mut request = Request::new(RequestId::new(0), SimTime::ZERO, prompt, 1);

@@ -21,6 +21,16 @@ pub enum WorkloadError {
         /// What would be right.
         allowed: &'static str,
     },
+    /// A count above its limit.
+    #[error("{field} is {value}: allowed is at most {limit}")]
+    TooMany {
+        /// Path to the configuration key.
+        field: String,
+        /// The offending value.
+        value: u32,
+        /// The most that is allowed.
+        limit: u32,
+    },
     /// A lower bound above its upper bound.
     #[error("{field} has min {min} above max {max}: allowed is min <= max")]
     Reversed {
@@ -91,6 +101,7 @@ impl WorkloadError {
         match &mut self {
             Self::OutOfRange { field, .. }
             | Self::Reversed { field, .. }
+            | Self::TooMany { field, .. }
             | Self::Missing { field, .. }
             | Self::Prompt { field, .. } => *field = format!("{outer}.{field}"),
             Self::Misnumbered { .. } | Self::OutOfOrder { .. } | Self::Trace(_) => {}

@@ -3,8 +3,8 @@
 //! - [`request`], [`prompt`], [`lifecycle`]: what a request is, what a policy may see of it
 //!   ([`RequestView`], without the output length), and what can happen to it. A prompt is content
 //!   identity, not tokens: prefix sharing is exact and costs O(blocks).
-//! - [`source`]: [`Workload`], a lazy stream of requests in order of arrival; [`Replay`] and
-//!   [`Merge`].
+//! - [`source`]: [`Workload`], a lazy stream of requests in order of arrival, which may react to
+//!   answers; [`Replay`]. [`merge`]: [`Merge`], several of them at once.
 //! - [`synthetic`], [`shared_prefix`]: the built-in loads, and [`spec`], their form in
 //!   configurations.
 //! - [`trace`]: what was asked of real deployments, read from the files of fourteen formats, written, and replayed.
@@ -33,27 +33,45 @@
 //! # Ok::<(), foretoken_workload::WorkloadError>(())
 //! ```
 
+pub mod agents;
 pub mod arrival;
 pub mod client;
+pub mod closed_loop;
+pub mod conversation;
+pub mod count;
+pub mod delay;
 pub mod dist;
 mod error;
 pub mod length;
 pub mod lifecycle;
+pub mod merge;
 pub mod order;
 pub mod prompt;
 mod quantity;
+mod renumber;
 pub mod request;
+pub mod retry;
+pub mod sessions;
 pub mod shared_prefix;
 pub mod source;
 pub mod spec;
 pub mod synthetic;
 pub mod trace;
+pub mod turns;
 
+pub use agents::{AgentsSpec, SubAgentsSpec};
 pub use arrival::{ArrivalProcess, ArrivalSpec, Stage, StagedArrivals};
-pub use client::{ClientSpec, Headers, SloClass};
+pub use client::{ClientSpec, Delivery, Headers, Patience, SloClass};
+pub use closed_loop::ClosedLoopSpec;
+pub use conversation::Conversations;
+pub use count::CountSpec;
+pub use delay::DelaySpec;
 pub use error::WorkloadError;
 pub use length::{LengthDistribution, LengthSpec};
-pub use lifecycle::{DecodeRun, FinishReason, Lifecycle, Occurrence, RejectReason, TokenRun};
+pub use lifecycle::{
+    DecodeRun, Ended, Ending, FinishReason, Lifecycle, Occurrence, RejectReason, TokenRun,
+};
+pub use merge::Merge;
 pub use order::{
     ByPriority, Fcfs, LongestPrefixMatch, OrderKey, QueueOrder, QueueSignals, Rekey, Requeue,
     ShortestJobFirst,
@@ -63,7 +81,10 @@ pub use quantity::{Positive, Rate, Seconds};
 pub use request::{
     FlowId, ObjectivePriority, Priority, Request, RequestId, RequestView, SessionId, StageId,
 };
+pub use retry::{RetrySpec, Retrying};
+pub use sessions::{SessionsSpec, StartSpec};
 pub use shared_prefix::{DEFAULT_PROMPT_INFLATION, SharedPrefix, SharedPrefixSpec};
-pub use source::{Merge, Replay, Workload};
+pub use source::{Lookahead, Replay, Upcoming, Workload};
 pub use spec::WorkloadSpec;
 pub use synthetic::{Synthetic, SyntheticSpec};
+pub use turns::TurnByTurn;

@@ -242,6 +242,63 @@ impl FinishReason {
     }
 }
 
+/// The end of a request, as its client sees it: what closed loops are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Ended {
+    /// Which request.
+    pub request: RequestId,
+    /// When its client sees the end.
+    pub at: SimTime,
+    /// How it ended.
+    pub ending: Ending,
+    /// Tokens of the answer; 0 unless it is complete.
+    pub output_tokens: u32,
+}
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// It was served, perhaps not to its end.
+    Finished(FinishReason),
+    /// It was refused.
+    Rejected(RejectReason),
+}
+
+impl Ended {
+    /// `request` ended like this; of its answer its client got `output_tokens`, if it got all.
+    pub const fn new(request: RequestId, at: SimTime, ending: Ending, output_tokens: u32) -> Self {
+        Self {
+            request,
+            at,
+            ending,
+            output_tokens,
+        }
+    }
+
+    /// `request` has got its whole answer.
+    pub const fn answered(request: RequestId, at: SimTime, output_tokens: u32) -> Self {
+        let ending = Ending::Finished(FinishReason::Length);
+        Self::new(request, at, ending, output_tokens)
+    }
+
+    /// `request` ended like this, without a whole answer.
+    pub const fn without_answer(request: RequestId, at: SimTime, ending: Ending) -> Self {
+        Self::new(request, at, ending, 0)
+    }
+
+    /// The same of a request that is known as number `request`.
+    #[must_use]
+    pub const fn of(self, request: RequestId) -> Self {
+        Self { request, ..self }
+    }
+
+    /// Whether the client got all of its answer.
+    pub const fn is_complete(&self) -> bool {
+        matches!(self.ending, Ending::Finished(reason) if reason.is_complete())
+    }
+}
+
 /// Why a request will never be served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]

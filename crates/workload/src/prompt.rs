@@ -46,6 +46,21 @@ impl ContentId {
         Self((source as u64) << 40 | number)
     }
 
+    /// Text number `text` (below 2^20) of session number `session` (below 2^26) of source number `source`;
+    /// never one of [`ContentId::of_source`].
+    ///
+    /// # Panics
+    /// If `session` or `text` is out of range.
+    pub const fn of_session(source: u16, session: u32, text: u32) -> Self {
+        assert!(
+            session >> 26 == 0,
+            "a source numbers its sessions below 2^26"
+        );
+        assert!(text >> 20 == 0, "a session numbers its texts below 2^20");
+        let number = (session as u64) << 20 | text as u64;
+        Self(1 << 62 | (source as u64) << 46 | number)
+    }
+
     /// The request that generates this text, if it is an output.
     pub const fn as_output(self) -> Option<RequestId> {
         if self.0 & Self::OUTPUT == 0 {
@@ -476,6 +491,13 @@ mod tests {
         );
         assert_ne!(ContentId::of_source(0, 9), ContentId::of_source(1, 9));
         assert_eq!(ContentId::of_source(0, 9), ContentId::new(9));
+        let last = ContentId::of_session(u16::MAX, (1 << 26) - 1, (1 << 20) - 1);
+        assert_eq!(last.as_output(), None);
+        assert!(ContentId::of_source(u16::MAX, (1 << 40) - 1) < ContentId::of_session(0, 0, 0));
+        assert_ne!(
+            ContentId::of_session(0, 1, 0),
+            ContentId::of_session(1, 0, 0)
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use foretoken_des_kernel::{Fingerprint, SimTime};
 
-use crate::client::{Headers, SloClass};
+use crate::client::{Delivery, Headers, Patience, SloClass};
 use crate::prompt::{BlockHash, ContentId, Prompt};
 
 /// Number of a request: dense from 0, unique within a run.
@@ -98,16 +98,23 @@ impl FlowId {
 
 /// A conversation: requests that follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SessionId(u32);
+pub struct SessionId(u64);
 
 impl SessionId {
     /// Session number `id`.
-    pub const fn new(id: u32) -> Self {
+    pub const fn new(id: u64) -> Self {
         Self(id)
     }
 
+    /// Session number `session` of source number `source`: sources of one run share none. Source 0 has the
+    /// ids that [`SessionId::new`] gives.
+    pub const fn of_source(source: u16, session: u32) -> Self {
+        // Both widen losslessly; `From` is not const.
+        Self((source as u64) << 32 | session as u64)
+    }
+
     /// The number.
-    pub const fn get(self) -> u32 {
+    pub const fn get(self) -> u64 {
         self.0
     }
 }
@@ -171,6 +178,12 @@ pub struct Request {
     pub stage: StageId,
     /// Separates otherwise equal prompts in the prefix cache (vLLM's `cache_salt`).
     pub cache_salt: Option<u64>,
+    /// How its answer reaches its client.
+    pub delivery: Delivery,
+    /// How long its client waits.
+    pub patience: Patience,
+    /// How often it was asked before, and failed: 0 unless it is a retry.
+    pub attempt: u32,
     /// Identity of its output tokens, so that a follow-up's prompt can contain them.
     pub output_content: ContentId,
     /// The number of output tokens after which the model ends by itself (the last of them is the
@@ -212,6 +225,9 @@ impl Request {
             session: None,
             stage: StageId::default(),
             cache_salt: None,
+            delivery: Delivery::Streamed,
+            patience: Patience::ENDLESS,
+            attempt: 0,
             output_content: ContentId::output_of(id),
             stop_after: None,
             repeatable: Repeatable(u32::MAX),
@@ -284,6 +300,16 @@ impl Request {
             stop_after: None,
             ..self.clone()
         }
+    }
+
+    /// Becomes another attempt at the same, as request number `id`.
+    pub(crate) fn ask_again(&mut self, id: RequestId, at: SimTime) {
+        if self.output_content == ContentId::output_of(self.id) {
+            self.output_content = ContentId::output_of(id);
+        }
+        self.id = id;
+        self.arrival = at;
+        self.attempt += 1;
     }
 
     /// What a policy may see.

@@ -3,9 +3,11 @@
 use core::fmt;
 use std::vec;
 
+use foretoken_des_kernel::SimTime;
+
 use crate::error::WorkloadError;
-use crate::prompt::{ContentId, Prompt, Segment};
-use crate::request::{Request, RequestId, StageId};
+use crate::lifecycle::Ended;
+use crate::request::Request;
 
 /// A source of requests: who asks for what, and when.
 ///
@@ -17,9 +19,11 @@ use crate::request::{Request, RequestId, StageId};
 /// - everything that describes a request is drawn when the request is made, so that the load does
 ///   not depend on how it is served.
 ///
-/// This is the open loop: arrivals know nothing of completions. A client that waits for an answer
-/// before it asks again needs to be told of completions; that is another trait's job, whose hosts
-/// accept open sources too.
+/// With the first method alone this is an open loop: arrivals know nothing of answers. A closed loop, whose
+/// clients wait for an answer before they ask again, also says when it asks [next](Self::upcoming), as far as
+/// it knows, and is told how its requests [ended](Self::ended). What it asks may depend on answers by their
+/// times and lengths alone: draws come from streams of its own, numbered by client and not by the order in
+/// which answers come.
 ///
 /// ```
 /// use foretoken_des_kernel::SimTime;
@@ -53,6 +57,20 @@ pub trait Workload: Send {
     fn total(&self) -> Option<u64> {
         None
     }
+
+    /// When it asks next, for closed loops. An open loop says [`Upcoming::Drawn`], and always does.
+    fn upcoming(&self) -> Upcoming {
+        Upcoming::Drawn
+    }
+
+    /// The client of one of its requests sees it end. An open loop does not care.
+    ///
+    /// Called once for each request that ends within the run, at the simulated time at which the end is
+    /// certain; the client sees it at [`Ended::at`], which is not earlier. The next request must not be
+    /// earlier either.
+    fn ended(&mut self, ended: &Ended) {
+        let _ = ended;
+    }
 }
 
 impl<W: Workload + ?Sized> Workload for Box<W> {
@@ -62,6 +80,104 @@ impl<W: Workload + ?Sized> Workload for Box<W> {
 
     fn total(&self) -> Option<u64> {
         (**self).total()
+    }
+
+    fn upcoming(&self) -> Upcoming {
+        (**self).upcoming()
+    }
+
+    fn ended(&mut self, ended: &Ended) {
+        (**self).ended(ended);
+    }
+}
+
+/// What a workload knows of its next request before that is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Upcoming {
+    /// It reacts to nothing, so that the next request may be drawn at any time.
+    Drawn,
+    /// The next request arrives then, unless an answer comes before and another one follows from it.
+    At(SimTime),
+    /// None is to come, unless it follows from an answer.
+    AfterAnswer,
+}
+
+/// A workload, and what is known of its next request: how hosts draw from open and closed loops alike.
+///
+/// ```
+/// use foretoken_des_kernel::{RngStreams, SimTime};
+/// use foretoken_workload::{LengthSpec, Lookahead, Synthetic};
+///
+/// let spec = Synthetic::poisson(1.0, 1, LengthSpec::constant(9), LengthSpec::constant(5))?;
+/// let mut load = Lookahead::new(Box::new(spec.build(&RngStreams::new(1, 0))?));
+/// let at = load.arrival().expect("one request");
+/// assert_eq!(load.draw().map(|request| request.arrival), Some(at));
+/// assert_eq!(load.arrival(), None);
+/// # Ok::<(), foretoken_workload::WorkloadError>(())
+/// ```
+pub struct Lookahead {
+    workload: Box<dyn Workload>,
+    /// The next request of an open loop.
+    head: Option<Request>,
+    reacts: bool,
+}
+
+impl Lookahead {
+    /// Draws the first request of an open loop.
+    pub fn new(mut workload: Box<dyn Workload>) -> Self {
+        let reacts = workload.upcoming() != Upcoming::Drawn;
+        let head = if reacts { None } else { workload.next() };
+        Self {
+            workload,
+            head,
+            reacts,
+        }
+    }
+
+    /// When the next request arrives, as far as is known; none is to come if nothing is in flight either.
+    pub fn arrival(&self) -> Option<SimTime> {
+        if !self.reacts {
+            return self.head.as_ref().map(|request| request.arrival);
+        }
+        match self.workload.upcoming() {
+            Upcoming::At(at) => Some(at),
+            Upcoming::AfterAnswer | Upcoming::Drawn => None,
+        }
+    }
+
+    /// The next request, whose time has come.
+    pub fn draw(&mut self) -> Option<Request> {
+        let next = self.workload.next();
+        if self.reacts {
+            next
+        } else {
+            core::mem::replace(&mut self.head, next)
+        }
+    }
+
+    /// Whether it cares for answers: it is a closed loop, or has a part that is one.
+    pub const fn reacts(&self) -> bool {
+        self.reacts
+    }
+
+    /// Tells a closed loop how a request ended.
+    pub fn ended(&mut self, ended: &Ended) {
+        if self.reacts {
+            self.workload.ended(ended);
+        }
+    }
+
+    /// How many requests there are in all, if that is known.
+    pub fn total(&self) -> Option<u64> {
+        self.workload.total()
+    }
+}
+
+impl fmt::Debug for Lookahead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lookahead")
+            .field("arrival", &self.arrival())
+            .finish_non_exhaustive()
     }
 }
 
@@ -143,164 +259,17 @@ impl<I> fmt::Debug for Replay<I> {
     }
 }
 
-/// Several workloads as one stream in order of arrival; at equal times the earlier source goes
-/// first.
-///
-/// Requests are numbered anew. The stages of source `k` are moved behind those of the sources
-/// before it: by the numbers of stages given to [`Merge::with_stages`], else by one stage for each
-/// source. What a request generates is identified by its new number, also where a later prompt of
-/// the same source quotes it. Other content is left as it is: sources that are built under
-/// different source numbers share none (see [`ContentId::of_source`]), and those that name the same
-/// content mean the same text. So one source may repeat what another
-/// [says](Request::repeatable_up_to) that nobody does, and no source is believed that, unless they
-/// are [distinct](Self::distinct).
-pub struct Merge {
-    sources: Vec<Source>,
-    made: u32,
-    distinct: bool,
-}
-
-/// One of the merged workloads.
-struct Source {
-    workload: Box<dyn Workload>,
-    head: Option<Request>,
-    first_stage: u32,
-    /// New number of each request drawn so far, by its old one.
-    renumbered: Vec<RequestId>,
-}
-
-impl Merge {
-    /// Merges workloads of one stage each.
-    pub fn new(workloads: impl IntoIterator<Item = Box<dyn Workload>>) -> Self {
-        Self::with_stages(workloads.into_iter().map(|workload| (workload, 1)))
-    }
-
-    /// Merges workloads, each with the number of its stages.
-    pub fn with_stages(workloads: impl IntoIterator<Item = (Box<dyn Workload>, u32)>) -> Self {
-        let mut first_stage = 0_u32;
-        let mut merge = Self {
-            sources: Vec::new(),
-            made: 0,
-            distinct: false,
-        };
-        for (mut workload, stages) in workloads {
-            let head = workload.next();
-            merge.sources.push(Source {
-                workload,
-                head,
-                first_stage,
-                renumbered: Vec::new(),
-            });
-            first_stage = first_stage.saturating_add(stages);
-        }
-        merge
-    }
-
-    /// Says that no source repeats what another says to be never repeated, as is the case with
-    /// generators of different source numbers.
-    #[must_use]
-    pub fn distinct(mut self) -> Self {
-        self.distinct = true;
-        self
-    }
-}
-
-impl Workload for Merge {
-    fn next(&mut self) -> Option<Request> {
-        let source = self
-            .sources
-            .iter_mut()
-            .filter(|source| source.head.is_some())
-            // The first of equal ones, by the contract of `min_by_key`.
-            .min_by_key(|source| source.head.as_ref().map(|request| request.arrival))?;
-        let id = RequestId::new(self.made);
-        self.made = self.made.checked_add(1)?;
-        let request = source.head.take()?;
-        source.head = source.workload.next();
-        let request = source.renumber(request, id);
-        Some(if self.distinct {
-            request
-        } else {
-            request.repeatable_up_to(u32::MAX)
-        })
-    }
-
-    fn total(&self) -> Option<u64> {
-        self.sources
-            .iter()
-            .try_fold(0, |sum, source| Some(sum + source.workload.total()?))
-    }
-}
-
-impl Source {
-    /// `request` as number `id` of the merged stream.
-    fn renumber(&mut self, mut request: Request, id: RequestId) -> Request {
-        if request.output_content == ContentId::output_of(request.id) {
-            request.output_content = ContentId::output_of(id);
-        }
-        self.renumbered.push(id);
-        if request
-            .prompt
-            .segments()
-            .iter()
-            .any(|segment| segment.content.as_output().is_some())
-        {
-            let segments = request.prompt.segments().iter().map(|&segment| Segment {
-                content: self.renumbered_content(segment.content),
-                ..segment
-            });
-            request.prompt =
-                Prompt::new(segments).expect("renaming content leaves the lengths as they are");
-        }
-        request.id = id;
-        request.stage = StageId::new(self.first_stage.saturating_add(request.stage.get()));
-        request
-    }
-
-    fn renumbered_content(&self, content: ContentId) -> ContentId {
-        content
-            .as_output()
-            .and_then(|old| self.renumbered.get(old.index()))
-            .map_or(content, |&new| ContentId::output_of(new))
-    }
-}
-
-impl fmt::Debug for Merge {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Merge")
-            .field("sources", &self.sources.len())
-            .field("made", &self.made)
-            .finish_non_exhaustive()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use foretoken_des_kernel::SimTime;
 
     use super::*;
+    use crate::prompt::{ContentId, Prompt, Segment};
+    use crate::request::RequestId;
 
     fn request(id: u32, at: u64, segments: &[Segment]) -> Request {
         let prompt = Prompt::new(segments.iter().copied()).expect("tests have prompts");
         Request::new(RequestId::new(id), SimTime::from_nanos(at), prompt, 1)
-    }
-
-    fn source(number: u16, arrivals: &[u64]) -> Box<dyn Workload> {
-        let requests = (0..)
-            .zip(arrivals)
-            .map(|(id, &at)| {
-                request(
-                    id,
-                    at,
-                    &[Segment::new(ContentId::of_source(number, id.into()), 9)],
-                )
-            })
-            .collect();
-        Box::new(Replay::new(requests).expect("in order"))
-    }
-
-    fn drain(mut load: impl Workload) -> Vec<Request> {
-        core::iter::from_fn(|| load.next()).collect()
     }
 
     #[test]
@@ -322,73 +291,6 @@ mod tests {
                 id: RequestId::new(1)
             }
         );
-    }
-
-    #[test]
-    fn only_distinct_sources_are_believed_to_repeat_nothing() {
-        let marked = || {
-            let requests = [request(0, 0, &[Segment::new(ContentId::new(0), 9)])];
-            let requests = requests.into_iter().map(|it| it.repeatable_up_to(3));
-            Box::new(Replay::lazy(requests)) as Box<dyn Workload>
-        };
-        let repeatable = |merge| drain(merge)[0].repeatable_tokens();
-        assert_eq!(repeatable(Merge::new([marked()])), u32::MAX);
-        assert_eq!(repeatable(Merge::new([marked()]).distinct()), 3);
-    }
-
-    #[test]
-    fn merging_keeps_the_order_of_arrival_and_numbers_densely() {
-        let merged = Merge::new([source(0, &[10, 20, 30]), source(1, &[5, 20, 40])]);
-        assert_eq!(merged.total(), Some(6));
-        let requests = drain(merged);
-        let seen: Vec<_> = requests
-            .iter()
-            .map(|r| (r.id.get(), r.arrival.as_nanos(), r.stage.get()))
-            .collect();
-        let expected = [
-            (0, 5, 1),
-            (1, 10, 0),
-            (2, 20, 0),
-            (3, 20, 1),
-            (4, 30, 0),
-            (5, 40, 1),
-        ];
-        assert_eq!(seen, expected);
-        for request in &requests {
-            assert_eq!(request.output_content, ContentId::output_of(request.id));
-        }
-    }
-
-    #[test]
-    fn merging_moves_stages_behind_those_of_the_sources_before() {
-        let merged = Merge::with_stages([(source(0, &[1]), 3), (source(1, &[2]), 1)]);
-        let stages: Vec<_> = drain(merged).iter().map(|r| r.stage.get()).collect();
-        assert_eq!(stages, [0, 3]);
-    }
-
-    #[test]
-    fn a_prompt_that_quotes_an_answer_still_quotes_it_after_merging() {
-        let answer = Segment::new(ContentId::output_of(RequestId::new(0)), 1);
-        let question = Segment::new(ContentId::new(7), 4);
-        let talk = Replay::new(vec![
-            request(0, 10, &[question]),
-            request(1, 30, &[question, answer, question]),
-        ])
-        .expect("in order");
-        let requests = drain(Merge::new([source(1, &[5, 20]), Box::new(talk) as _]));
-        assert_eq!(
-            requests[3].prompt.segments()[1].content,
-            requests[1].output_content
-        );
-        assert_eq!(
-            requests[1].output_content,
-            ContentId::output_of(RequestId::new(1))
-        );
-    }
-
-    #[test]
-    fn a_merge_of_nothing_is_over_at_once() {
-        assert!(Merge::new([]).next().is_none());
     }
 
     #[test]

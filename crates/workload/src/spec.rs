@@ -5,9 +5,15 @@ use std::path::Path;
 use foretoken_des_kernel::RngStreams;
 use serde::{Deserialize, Serialize};
 
+use crate::agents::AgentsSpec;
+use crate::client::ClientSpec;
+use crate::closed_loop::ClosedLoopSpec;
 use crate::error::WorkloadError;
+use crate::merge::Merge;
+use crate::retry::Retrying;
+use crate::sessions::SessionsSpec;
 use crate::shared_prefix::SharedPrefixSpec;
-use crate::source::{Merge, Workload};
+use crate::source::Workload;
 use crate::synthetic::SyntheticSpec;
 use crate::trace::TraceSpec;
 
@@ -33,6 +39,12 @@ pub enum WorkloadSpec {
     SharedPrefix(SharedPrefixSpec),
     /// A trace of real requests.
     Trace(TraceSpec),
+    /// Users who wait for an answer, and think, before they ask again.
+    ClosedLoop(ClosedLoopSpec),
+    /// Chats of several turns.
+    Sessions(SessionsSpec),
+    /// Agents that call tools between requests.
+    Agents(AgentsSpec),
     /// Several at once, merged in order of arrival. The stages of each come after those of the ones
     /// before it, so that reports keep them apart.
     Mix(Vec<WorkloadSpec>),
@@ -65,7 +77,7 @@ impl WorkloadSpec {
         match self {
             Self::Synthetic(spec) => spec.arrivals.stages().len().max(1),
             Self::SharedPrefix(spec) => spec.stages.len(),
-            Self::Trace(_) => 1,
+            Self::Trace(_) | Self::ClosedLoop(_) | Self::Sessions(_) | Self::Agents(_) => 1,
             Self::Mix(parts) => parts.iter().map(Self::stages).sum(),
         }
     }
@@ -82,15 +94,28 @@ impl WorkloadSpec {
                 WorkloadError::out_of_range("mix", 65_536.0, "at most 65535 workloads")
             })?;
         }
+        let client = Source { number, streams };
         Ok(match self {
-            Self::Synthetic(spec) => Box::new(
-                spec.build_as(number, streams)
-                    .map_err(|error| error.within("synthetic"))?,
-            ),
-            Self::SharedPrefix(spec) => Box::new(
-                spec.build_as(number, streams)
-                    .map_err(|error| error.within("shared-prefix"))?,
-            ),
+            Self::Synthetic(spec) => spec
+                .build_as(number, streams)
+                .and_then(|load| client.asking_again(load, &spec.client))
+                .map_err(|error| error.within("synthetic"))?,
+            Self::SharedPrefix(spec) => spec
+                .build_as(number, streams)
+                .and_then(|load| client.asking_again(load, &spec.client))
+                .map_err(|error| error.within("shared-prefix"))?,
+            Self::ClosedLoop(spec) => spec
+                .build_as(number, streams)
+                .and_then(|load| client.asking_again(load, &spec.client))
+                .map_err(|error| error.within("closed-loop"))?,
+            Self::Sessions(spec) => spec
+                .build_as(number, streams)
+                .and_then(|load| client.asking_again(load, &spec.client))
+                .map_err(|error| error.within("sessions"))?,
+            Self::Agents(spec) => spec
+                .build_as(number, streams)
+                .and_then(|load| client.asking_again(load, &spec.client))
+                .map_err(|error| error.within("agents"))?,
             Self::Trace(spec) => Box::new(spec.build_as(number, streams)?),
             Self::Mix(parts) => {
                 if parts.is_empty() {
@@ -109,6 +134,29 @@ impl WorkloadSpec {
     }
 }
 
+/// A workload as one of the sources of a run.
+struct Source<'a> {
+    number: u16,
+    streams: &'a RngStreams,
+}
+
+impl Source<'_> {
+    /// The workload, with the retries of its client.
+    fn asking_again(
+        &self,
+        load: impl Workload + 'static,
+        client: &ClientSpec,
+    ) -> Result<Box<dyn Workload>, WorkloadError> {
+        let load = Box::new(load);
+        let Some(retry) = &client.retry else {
+            return Ok(load);
+        };
+        Retrying::new(load, retry.clone(), self.number, self.streams)
+            .map(|load| Box::new(load) as Box<dyn Workload>)
+            .map_err(|error| error.within("client.retry"))
+    }
+}
+
 impl From<SyntheticSpec> for WorkloadSpec {
     fn from(spec: SyntheticSpec) -> Self {
         Self::Synthetic(spec)
@@ -118,6 +166,24 @@ impl From<SyntheticSpec> for WorkloadSpec {
 impl From<TraceSpec> for WorkloadSpec {
     fn from(spec: TraceSpec) -> Self {
         Self::Trace(spec)
+    }
+}
+
+impl From<ClosedLoopSpec> for WorkloadSpec {
+    fn from(spec: ClosedLoopSpec) -> Self {
+        Self::ClosedLoop(spec)
+    }
+}
+
+impl From<SessionsSpec> for WorkloadSpec {
+    fn from(spec: SessionsSpec) -> Self {
+        Self::Sessions(spec)
+    }
+}
+
+impl From<AgentsSpec> for WorkloadSpec {
+    fn from(spec: AgentsSpec) -> Self {
+        Self::Agents(spec)
     }
 }
 

@@ -185,6 +185,18 @@ impl Gateway {
 
     /// The client of a request that is still in the gateway went away. `false` if it is not here.
     pub fn cancel(&mut self, now: SimTime, request: RequestId, out: Out<'_>) -> bool {
+        let decided = |placing: &Placing| placing.decision.request.id == request;
+        if let Some(index) = self.placing.iter().position(decided)
+            && let Some(placing) = self.placing.remove(index)
+        {
+            self.refuse(
+                now,
+                &placing.decision.request,
+                RejectReason::ClientGone,
+                out,
+            );
+            return true;
+        }
         let Admission::Flow(flow) = &mut self.admission else {
             return false;
         };

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use foretoken_des_kernel::SimTime;
-use foretoken_workload::RequestId;
+use foretoken_workload::{Delivery, RequestId};
 
 use super::stream::{Member, Stream};
 use crate::group::Group;
@@ -22,11 +22,19 @@ pub(super) struct Live {
 }
 
 impl Live {
+    /// The group that its gaps count for; those of an answer that comes whole count for none.
+    pub(super) fn gaps_of(&self) -> Option<u32> {
+        match self.record.delivery {
+            Delivery::Streamed => Some(self.group),
+            Delivery::Whole => None,
+        }
+    }
+
     /// Takes down `count` tokens that come together at `at`; it is no member of a stream.
     pub(super) fn take(&mut self, at: SimTime, count: u32, group: &mut Group) {
         let gap = at - self.last;
         self.last = at;
-        if self.record.ttft.is_some() {
+        if self.record.ttft.is_some() && self.gaps_of().is_some() {
             group.add_gaps(gap.as_nanos(), 1);
         }
         self.record.add_tokens(gap, count);
@@ -43,7 +51,7 @@ impl Live {
             let stream = &mut streams[member.instance as usize];
             self.record.add_later(&stream.since(&member));
             self.last = stream.last();
-            stream.leave(self.group);
+            stream.leave(self.gaps_of());
         }
     }
 }

@@ -27,7 +27,7 @@ pub(super) struct Stream {
     /// All gaps from number `first` on, if they are kept.
     gaps: Option<Vec<SimDuration>>,
     first: u64,
-    /// How many members each group has that has any.
+    /// How many members each group has whose gaps count for it.
     groups: Vec<(u32, u64)>,
     members: u64,
     /// At this length what is older than all members is forgotten.
@@ -100,12 +100,15 @@ impl Stream {
         }
     }
 
-    /// A request of `group` got its token of the last step, and gets those of the steps from now on.
-    pub(super) fn join(&mut self, instance: u32, group: u32) -> Member {
+    /// A request got its token of the last step, and gets those of the steps from now on. Its gaps count for
+    /// `group`, if they do for any.
+    pub(super) fn join(&mut self, instance: u32, group: Option<u32>) -> Member {
         self.members += 1;
-        match self.groups.iter_mut().find(|each| each.0 == group) {
-            Some((_, members)) => *members += 1,
-            None => self.groups.push((group, 1)),
+        if let Some(group) = group {
+            match self.groups.iter_mut().find(|each| each.0 == group) {
+                Some((_, members)) => *members += 1,
+                None => self.groups.push((group, 1)),
+            }
         }
         Member {
             instance,
@@ -115,9 +118,12 @@ impl Stream {
         }
     }
 
-    /// A member of `group` gets no more tokens.
-    pub(super) fn leave(&mut self, group: u32) {
+    /// A member whose gaps count for `group`, if they do for any, gets no more tokens.
+    pub(super) fn leave(&mut self, group: Option<u32>) {
         self.members -= 1;
+        let Some(group) = group else {
+            return;
+        };
         let mut groups = self.groups.iter_mut();
         let place = groups.position(|each| each.0 == group);
         let place = place.expect("a member is counted in its group");

@@ -75,8 +75,9 @@ pub(super) fn latencies(report: &Report) -> Table {
 type Count = fn(&Summary) -> u64;
 
 pub(super) fn counts(report: &Report) -> Table {
-    let columns: [(&str, Count); 8] = [
+    let columns: [(&str, Count); 9] = [
         ("arrived", |all| all.counts.arrived),
+        ("retries", |all| all.counts.retries),
         ("finished", |all| all.counts.finished),
         ("rejected", |all| all.counts.rejected_total()),
         ("aborted", |all| all.counts.aborted),
@@ -85,10 +86,12 @@ pub(super) fn counts(report: &Report) -> Table {
         ("in flight", |all| all.counts.in_flight),
         ("preemptions", |all| all.preemptions),
     ];
-    // Only gateways evict, and only clusters lose engines.
+    // Not all clients retry, only gateways evict, and only clusters lose engines.
     let columns: Vec<_> = columns
         .into_iter()
-        .filter(|(name, count)| !["evicted", "lost"].contains(name) || count(&report.overall) > 0)
+        .filter(|(name, count)| {
+            !["retries", "evicted", "lost"].contains(name) || count(&report.overall) > 0
+        })
         .collect();
     let names: Vec<_> = columns.iter().map(|(name, _)| *name).collect();
     let mut table = table(1, &[&["requests"], &names[..]].concat());

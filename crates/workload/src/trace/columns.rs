@@ -103,6 +103,10 @@ fields! {
     Objective = "objective",
     /// A span, in the unit of times.
     Timeout = "timeout",
+    /// A span, in the unit of times.
+    FirstTokenTimeout = "first-token-timeout",
+    /// `streamed` or `whole`.
+    Delivery = "delivery",
     /// A whole number, from 0.
     Stage = "stage",
     /// A whole number, from 0.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use foretoken_des_kernel::SimTime;
+use foretoken_des_kernel::{SimDuration, SimTime};
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use super::error::TraceError;
 use super::replay::{Models, TraceSpec};
 use super::row::{Prefix, Row, Rows, TraceTime};
+use crate::client::Patience;
 use crate::prompt::{ContentId, Prompt, Segment};
 use crate::quantity::{Positive, Rate, round_u64};
 use crate::request::{FlowId, ObjectivePriority, Priority, Request, RequestId, SessionId, StageId};
@@ -97,6 +98,12 @@ impl Requests {
             request.stage = StageId::new(row.stage.unwrap_or_default());
         }
         request.cache_salt = row.cache_salt;
+        request.delivery = row.delivery.unwrap_or_default();
+        let limit = |nanos: Option<u64>| nanos.map_or(SimDuration::MAX, SimDuration::from_nanos);
+        request.patience = Patience {
+            first_token: limit(row.first_token_timeout),
+            whole: limit(row.timeout),
+        };
         request.headers.clone_from(&row.headers);
         if exact || self.models == Models::Adapters {
             request.model.clone_from(&row.model);
@@ -106,9 +113,8 @@ impl Requests {
             request.flow = FlowId::new(number.ok_or_else(|| not_numbered(row, "tenant", tenant))?);
         }
         if let Some(session) = &row.session {
-            let number = self.sessions.of(session, exact);
-            let number = number.ok_or_else(|| not_numbered(row, "session", session))?;
-            request.session = Some(SessionId::new(number));
+            let number = self.session(session, exact);
+            request.session = Some(number.ok_or_else(|| not_numbered(row, "session", session))?);
         }
         if let (Prefix::History, Some(session)) = (&row.prefix, &row.session) {
             let answer = Segment::new(request.output_content, request.output_tokens());
@@ -122,6 +128,17 @@ impl Requests {
             .checked_add(1)
             .ok_or_else(|| TraceError::broken(place, "a replay has at most 4294967295 requests"))?;
         Ok(request)
+    }
+
+    /// The session called `name`; of an exact row it is what it says if this is the only source.
+    fn session(&mut self, name: &Arc<str>, exact: bool) -> Option<SessionId> {
+        match self.texts.source {
+            None if exact => name.parse().ok().map(SessionId::new),
+            source => {
+                let number = self.sessions.of(name, false)?;
+                Some(SessionId::of_source(source.unwrap_or(0), number))
+            }
+        }
     }
 
     /// The content of a prompt of `input` tokens.
@@ -203,7 +220,7 @@ fn tokens(row: &Row, field: &str, tokens: u64) -> Result<u32, TraceError> {
 }
 
 fn not_numbered(row: &Row, field: &str, name: &str) -> TraceError {
-    let allowed = "a 32-bit number, in rows with segments";
+    let allowed = "a number, in rows with segments";
     TraceError::bad(row.place, field, name, allowed)
 }
 

@@ -3,8 +3,10 @@
 use core::fmt;
 use std::sync::Arc;
 
+use foretoken_des_kernel::SimDuration;
+
 use super::error::TraceError;
-use crate::client::{Headers, SloClass};
+use crate::client::{Delivery, Headers, SloClass};
 use crate::prompt::Segment;
 use crate::request::Request;
 
@@ -121,8 +123,12 @@ pub struct Row {
     pub priority: Option<i32>,
     /// Priority of its objective, as llm-d has it: larger is more important.
     pub objective: Option<i32>,
-    /// How long the client waits, in nanoseconds.
+    /// How long the client waits for the whole answer, in nanoseconds.
     pub timeout: Option<u64>,
+    /// How long the client waits for the first token, in nanoseconds.
+    pub first_token_timeout: Option<u64>,
+    /// How the answer reaches the client.
+    pub delivery: Option<Delivery>,
     /// The part of the load that it belongs to, from 0.
     pub stage: Option<u32>,
     /// What separates its prompt from equal ones in prefix caches (vLLM's `cache_salt`).
@@ -157,6 +163,8 @@ impl Row {
             priority: None,
             objective: None,
             timeout: None,
+            first_token_timeout: None,
+            delivery: None,
             stage: None,
             cache_salt: None,
             headers: Headers::NONE,
@@ -170,12 +178,14 @@ impl Row {
     /// The row that a replay turns into this request again, to the token and the
     /// nanosecond: what a generated workload is written as.
     ///
-    /// Three things are not in a row: that an answer is content of another name than its request's
-    /// ([`Request::output_content`]), [what is known of repetitions](Request::repeatable_up_to), and whether a
+    /// What is not in a row: that an answer is content of another name than its request's
+    /// ([`Request::output_content`]), [the number of an attempt](Request::attempt), [what is known of
+    /// repetitions](Request::repeatable_up_to), and whether a
     /// request whose answer is as long as its limit ended by the limit or by itself.
     pub fn of(request: &Request) -> Self {
         let tokens = request.output_tokens();
         let given = |value: u32| (value != 0).then_some(value);
+        let limit = |span: SimDuration| Some(span).filter(|&span| span != SimDuration::MAX);
         Self {
             id: Some(Arc::from(request.id.get().to_string())),
             sent: i64::try_from(request.arrival.as_nanos())
@@ -191,6 +201,9 @@ impl Row {
             priority: Some(request.priority.get()).filter(|&priority| priority != 0),
             objective: (request.objective != request.class.objective())
                 .then_some(request.objective.get()),
+            timeout: limit(request.patience.whole).map(SimDuration::as_nanos),
+            first_token_timeout: limit(request.patience.first_token).map(SimDuration::as_nanos),
+            delivery: Some(request.delivery).filter(|&delivery| delivery != Delivery::Streamed),
             stage: given(request.stage.get()),
             cache_salt: request.cache_salt,
             headers: request.headers.clone(),

@@ -10,7 +10,7 @@ use super::error::TraceError;
 use super::format::OutputFormat;
 use super::row::{Fate, Prefix, Row, TraceTime};
 use super::write_parquet::ParquetWriter;
-use crate::client::Headers;
+use crate::client::{Delivery, Headers};
 
 /// Writes rows, losslessly: what is read from the file equals what was written, but for the place of the rows.
 ///
@@ -154,6 +154,13 @@ pub(super) fn cell(row: &Row, field: Field) -> Cell<'_> {
         Field::Priority => given(row.priority, Cell::Signed),
         Field::Objective => given(row.objective, Cell::Signed),
         Field::Timeout => given(row.timeout, Cell::Span),
+        Field::FirstTokenTimeout => given(row.first_token_timeout, Cell::Span),
+        Field::Delivery => given(row.delivery, |delivery| {
+            Cell::Text(match delivery {
+                Delivery::Streamed => "streamed",
+                Delivery::Whole => "whole",
+            })
+        }),
         Field::Stage => given(row.stage, number),
         Field::CacheSalt => given(row.cache_salt, Cell::Whole),
         Field::Headers => given(

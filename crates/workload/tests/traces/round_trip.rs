@@ -106,6 +106,7 @@ fn generated_workloads_survive_to_the_token_and_the_nanosecond() {
         "question-tokens": 447, "output-tokens": 248,
         "stages": [{"rate-rps": 8, "duration-s": 20}, {"rate-rps": 3, "duration-s": 10}],
         "client": {"class": "batch", "flow": 7, "priority": -2, "objective-priority": 3,
+                   "timeout-s": 30.5, "first-token-timeout-s": 5, "stream": false,
                    "model": "adapter", "headers": {"x-b": "1", "x-a": "two, \"three\""}}
     }"#;
     let shared: SharedPrefixSpec = serde_json::from_str(shared).unwrap();

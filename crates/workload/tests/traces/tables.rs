@@ -3,7 +3,7 @@
 use foretoken_workload::trace::{
     Columns, Fate, Field, Format, OpenOptions, Place, Prefix, Row, TimeUnit, TraceFile,
 };
-use foretoken_workload::{ContentId, RequestId, Segment, SloClass};
+use foretoken_workload::{ContentId, Delivery, RequestId, Segment, SloClass};
 
 use crate::{Scratch, at, failed, read, row, sample, text};
 
@@ -131,6 +131,8 @@ fn blis() {
     (third.id, third.tenant) = (text("2"), text("nightly"));
     third.class = Some(SloClass::Batch);
     third.fate = failed("status 500, \"out of memory\"");
+    (first.delivery, second.delivery) = (Some(Delivery::Streamed), Some(Delivery::Streamed));
+    third.delivery = Some(Delivery::Whole);
     assert_eq!(read(&sample("blis.csv")), (Format::Blis, expected));
 }
 

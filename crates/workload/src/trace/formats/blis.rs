@@ -11,12 +11,12 @@
 //! | `slo_class` | `class`; `background` is `batch`, nothing is none |
 //! | `prefix_group`, `prefix_length` | `prefix`: a group, where both are given |
 //! | `model` | `model` |
+//! | `streaming` | `delivery`: streamed if `true`, whole if `false` |
 //! | `deadline_us` | `timeout`: an instant, less `arrival_time_us`; 0 is none |
 //! | `first_chunk_time_us`, `last_chunk_time_us` | `first-token`, `finished`; 0 is none |
 //! | `status`, `error_message` | `fate`: `ok`, `timeout`, or a failure |
 //!
-//! Only arrival and lengths are needed, and columns are found by their names; `streaming`, `num_chunks` and others
-//! are ignored. `input_tokens` include the prefix. The header (`NAME.yaml`, `NAME.yml`, `NAME_header.yaml` or
+//! Only arrival and lengths are needed, and columns are found by their names; `num_chunks` and others are ignored. `input_tokens` include the prefix. The header (`NAME.yaml`, `NAME.yml`, `NAME_header.yaml` or
 //! `NAME.header.yaml` for `NAME.csv`) may be missing; if it gives a `time_unit`, that must be microseconds.
 
 use std::path::Path;
@@ -30,7 +30,7 @@ use super::super::error::TraceError;
 use super::super::row::{Fate, Prefix, TraceTime};
 use super::super::value::{self, TIME, TOKENS, Texts, WHOLE};
 use super::{Row, Rows, Source, Table, TableRows};
-use crate::client::SloClass;
+use crate::client::{Delivery, SloClass};
 
 pub(super) fn rows(source: Source) -> Result<Box<dyn Rows>, TraceError> {
     check_header(&source.path)?;
@@ -49,6 +49,7 @@ pub(super) fn rows(source: Source) -> Result<Box<dyn Rows>, TraceError> {
         group: table.find("prefix_group")?,
         shared: table.find("prefix_length")?,
         model: table.find("model")?,
+        streaming: table.find("streaming")?,
         deadline: table.find("deadline_us")?,
         first: table.find("first_chunk_time_us")?,
         last: table.find("last_chunk_time_us")?,
@@ -75,6 +76,7 @@ struct Columns {
     group: Option<usize>,
     shared: Option<usize>,
     model: Option<usize>,
+    streaming: Option<usize>,
     deadline: Option<usize>,
     first: Option<usize>,
     last: Option<usize>,
@@ -118,6 +120,7 @@ impl Columns {
         row.turn = count(self.round)?.filter(|_| row.session.is_some());
         row.model = texts.keep(text(self.model));
         row.class = self.class(fields)?;
+        row.delivery = self.delivery(fields)?;
         if let (Some(group), Some(tokens)) = (texts.keep(text(self.group)), count(self.shared)?)
             && tokens > 0
         {
@@ -140,6 +143,18 @@ impl Columns {
             },
         };
         Ok(row)
+    }
+
+    fn delivery(&self, fields: Fields<'_>) -> Result<Option<Delivery>, TraceError> {
+        let Some(index) = self.streaming else {
+            return Ok(None);
+        };
+        fields.parsed(index, "true, false or nothing", |text| match text.trim() {
+            "" => Some(None),
+            "true" | "True" => Some(Some(Delivery::Streamed)),
+            "false" | "False" => Some(Some(Delivery::Whole)),
+            _ => None,
+        })
     }
 
     fn class(&self, fields: Fields<'_>) -> Result<Option<SloClass>, TraceError> {

@@ -13,6 +13,7 @@ use super::super::json;
 use super::super::row::Place;
 use super::super::value::{self, TIME, TOKENS, Texts, WHOLE};
 use super::{LineRows, Row, Rows, Table, TableRows, Text, TraceError};
+use crate::client::Delivery;
 
 /// The rows of a CSV file.
 pub(super) fn csv(text: Text, columns: &Columns) -> Result<Box<dyn Rows>, TraceError> {
@@ -100,7 +101,8 @@ pub(super) const fn allowed(field: Field) -> &'static str {
         Field::Id | Field::Model | Field::Tenant | Field::Session => "text",
         Field::InputTokens | Field::OutputTokens | Field::MaxTokens => TOKENS,
         Field::Sent | Field::FirstToken | Field::Finished => TIME,
-        Field::Timeout => "a span, from 0",
+        Field::Timeout | Field::FirstTokenTimeout => "a span, from 0",
+        Field::Delivery => "streamed or whole",
         Field::Turn | Field::Stage | Field::CacheSalt => WHOLE,
         Field::Class => "critical, standard, sheddable or batch",
         Field::Priority | Field::Objective => "a whole number",
@@ -135,6 +137,14 @@ pub(super) fn set(
         Field::Priority => row.priority = Some(value::signed(text)?),
         Field::Objective => row.objective = Some(value::signed(text)?),
         Field::Timeout => row.timeout = Some(value::span(text, unit)?),
+        Field::FirstTokenTimeout => row.first_token_timeout = Some(value::span(text, unit)?),
+        Field::Delivery => {
+            row.delivery = Some(match text {
+                "streamed" => Delivery::Streamed,
+                "whole" => Delivery::Whole,
+                _ => return None,
+            });
+        }
         Field::Stage => row.stage = Some(small(text)?),
         Field::CacheSalt => row.cache_salt = Some(value::whole(text)?),
         Field::Headers => {
