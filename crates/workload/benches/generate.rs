@@ -4,7 +4,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use foretoken_des_kernel::RngStreams;
 use foretoken_workload::{
     ClientsSpec, LengthSpec, Preset, PresetSpec, Rate, SharedPrefixSpec, Synthetic, SyntheticSpec,
-    Workload,
+    Workload, WorkloadSpec,
 };
 
 const REQUESTS: u32 = 10_000;
@@ -155,14 +155,14 @@ fn generate(criterion: &mut Criterion) {
     group.bench_function("a thousand clients", |bencher| {
         bencher.iter(|| drain(clients().build(&streams).expect("valid clients")));
     });
-    let documents = PresetSpec {
+    let documents = WorkloadSpec::from(PresetSpec {
         name: Preset::Rag,
         rate_rps: Rate::new(20.0).expect("positive"),
         requests: Some(REQUESTS),
         duration_s: None,
-    };
+    });
     group.bench_function("five of ten thousand documents", |bencher| {
-        bencher.iter(|| drain(documents.build_as(0, &streams).expect("a valid preset")));
+        bencher.iter(|| drain(documents.build(&streams).expect("a valid preset")));
     });
     group.finish();
 }

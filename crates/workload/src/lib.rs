@@ -9,6 +9,7 @@
 //!   configurations.
 //! - [`clients`], [`prefix`], [`preset`]: loads of many clients, texts that prompts share, and loads by
 //!   name.
+//! - [`trace`]: what was asked of real deployments, read from the files of fourteen formats, written, and replayed.
 //! - [`arrival`], [`length`], [`dist`]: processes, distributions and the variates beneath them, with
 //!   the same bits on every platform.
 //! - [`order`]: [`QueueOrder`], who is next in a queue, shared by engines and gateways.

@@ -1,5 +1,7 @@
 //! [`WorkloadSpec`]: any built-in workload, as configurations give it.
 
+use std::path::Path;
+
 use foretoken_des_kernel::RngStreams;
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +17,7 @@ use crate::sessions::SessionsSpec;
 use crate::shared_prefix::SharedPrefixSpec;
 use crate::source::Workload;
 use crate::synthetic::SyntheticSpec;
+use crate::trace::TraceSpec;
 
 /// One of the built-in workloads, or several of them at once.
 ///
@@ -36,6 +39,8 @@ pub enum WorkloadSpec {
     Synthetic(SyntheticSpec),
     /// inference-perf's shared-prefix client.
     SharedPrefix(SharedPrefixSpec),
+    /// A trace of real requests.
+    Trace(TraceSpec),
     /// Users who wait for an answer, and think, before they ask again.
     ClosedLoop(ClosedLoopSpec),
     /// Chats of several turns.
@@ -57,7 +62,20 @@ impl WorkloadSpec {
     /// # Errors
     /// [`WorkloadError`] naming the first field that is out of range.
     pub fn build(&self, streams: &RngStreams) -> Result<Box<dyn Workload>, WorkloadError> {
-        self.build_from(&mut 0, streams)
+        match self {
+            // Alone, a trace that this crate wrote gives the content that it was made of by the same names.
+            Self::Trace(spec) => Ok(spec.in_turns(spec.build(streams)?)),
+            _ => self.build_from(&mut 0, streams),
+        }
+    }
+
+    /// Takes relative paths as paths from `directory`.
+    pub fn rebase(&mut self, directory: &Path) {
+        match self {
+            Self::Trace(spec) => spec.rebase(directory),
+            Self::Mix(parts) => parts.iter_mut().for_each(|part| part.rebase(directory)),
+            _ => {}
+        }
     }
 
     /// The same load with every preset written out in full.
@@ -127,6 +145,7 @@ impl WorkloadSpec {
             Self::Clients(spec) => {
                 source.load("clients", spec.build_as(number, streams), &spec.client)?
             }
+            Self::Trace(spec) => spec.in_turns(spec.build_as(number, streams)?),
             Self::Preset(spec) => {
                 spec.check().map_err(|error| error.within("preset"))?;
                 spec.expand().build_from(&mut number.clone(), streams)?
@@ -162,6 +181,12 @@ impl Source<'_> {
 impl From<SyntheticSpec> for WorkloadSpec {
     fn from(spec: SyntheticSpec) -> Self {
         Self::Synthetic(spec)
+    }
+}
+
+impl From<TraceSpec> for WorkloadSpec {
+    fn from(spec: TraceSpec) -> Self {
+        Self::Trace(spec)
     }
 }
 
