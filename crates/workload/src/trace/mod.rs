@@ -4,8 +4,13 @@
 //! make rows, cleaning steps drop or change them and count what they did, and a replay turns them into
 //! [`Request`](crate::Request)s.
 
+mod clean;
 mod error;
 mod row;
 
+pub use clean::{
+    BadRowReport, BadRows, Bounds, CleanReport, CleanStep, Cleaned, Cleaning, Late, Reason, Resampling, StepReport,
+    Unit,
+};
 pub use error::TraceError;
 pub use row::{Fate, Place, Prefix, Row, Rows, TraceTime};
