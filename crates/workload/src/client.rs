@@ -145,6 +145,22 @@ impl core::fmt::Display for SloClass {
 pub struct Headers(Option<Arc<[(String, String)]>>);
 
 impl Headers {
+    /// No header.
+    pub const NONE: Self = Self(None);
+
+    /// Names and values, in the order in which they were given.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0
+            .iter()
+            .flat_map(|headers| headers.iter())
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
     fn new(headers: &BTreeMap<String, String>) -> Self {
         headers
             .iter()

@@ -64,6 +64,35 @@ pub enum TraceError {
 }
 
 impl TraceError {
+    pub(crate) fn io(error: &std::io::Error) -> Self {
+        Self::Io {
+            problem: error.to_string(),
+        }
+    }
+
+    pub(crate) fn format(problem: impl Into<String>) -> Self {
+        Self::Format {
+            problem: problem.into(),
+        }
+    }
+
+    pub(crate) fn broken(place: Place, problem: impl Into<String>) -> Self {
+        Self::Broken {
+            place,
+            problem: problem.into(),
+        }
+    }
+
+    /// A row at `place` with a `value` that is not among the `allowed`.
+    pub(crate) fn bad(place: Place, column: &str, value: &str, allowed: &str) -> Self {
+        Self::BadRow {
+            place,
+            column: shortened(column),
+            value: shortened(value),
+            allowed: allowed.to_owned(),
+        }
+    }
+
     /// The same error, with the file that it is about.
     #[must_use]
     pub fn in_file(self, path: impl Into<PathBuf>) -> Self {
@@ -80,5 +109,16 @@ impl TraceError {
             Self::InFile { source, .. } => source.is_about_one_row(),
             _ => false,
         }
+    }
+}
+
+/// The longest text of a file that messages repeat, in characters.
+const SHORT: usize = 60;
+
+/// `text`, cut if it is long.
+pub(crate) fn shortened(text: &str) -> String {
+    match text.char_indices().nth(SHORT) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
     }
 }

@@ -1,16 +1,28 @@
 //! Traces: what was asked of a real deployment, as files tell it.
 //!
 //! [`Row`] is one request as a trace has it, before anybody believed it; [`Rows`] is a stream of them. Readers
-//! make rows, cleaning steps drop or change them and count what they did, and a replay turns them into
-//! [`Request`](crate::Request)s.
+//! make rows ([`TraceFile`], of any [`Format`]), cleaning steps drop or change them and count what they did, a
+//! [`RowWriter`] keeps them, and a replay turns them into [`Request`](crate::Request)s.
+//!
+//! Reading is lazy: memory does not grow with the file. Text is UTF-8, and every error says where it is.
 
 mod clean;
+mod columns;
+mod detect;
 mod error;
+mod format;
+mod formats;
+mod input;
 mod row;
+mod write;
 
 pub use clean::{
     BadRowReport, BadRows, Bounds, CleanReport, CleanStep, Cleaned, Cleaning, Late, Reason, Resampling, StepReport,
     Unit,
 };
+pub use columns::{Columns, Field, TimeUnit};
 pub use error::TraceError;
+pub use format::{Format, OpenOptions, OutputFormat, TraceFile};
+pub use input::Progress;
 pub use row::{Fate, Place, Prefix, Row, Rows, TraceTime};
+pub use write::RowWriter;

@@ -4,7 +4,9 @@ use core::fmt;
 use std::sync::Arc;
 
 use super::error::TraceError;
-use crate::client::SloClass;
+use crate::client::{Headers, SloClass};
+use crate::prompt::Segment;
+use crate::request::Request;
 
 /// An instant of a trace: nanoseconds since its own epoch, which may be 1970 or the trace's start. May be
 /// negative, and need not be in order.
@@ -84,6 +86,8 @@ pub enum Prefix {
     },
     /// It begins with all that was said in its session before, answers included.
     History,
+    /// All of it, token for token: what a workload of this crate was made of.
+    Segments(Vec<Segment>),
 }
 
 /// One request as a trace tells it, not yet believed: lengths may be zero or absurd, times out of order, ids
@@ -115,8 +119,16 @@ pub struct Row {
     pub class: Option<SloClass>,
     /// Priority inside an engine, as vLLM has it: smaller is more urgent.
     pub priority: Option<i32>,
+    /// Priority of its objective, as llm-d has it: larger is more important.
+    pub objective: Option<i32>,
     /// How long the client waits, in nanoseconds.
     pub timeout: Option<u64>,
+    /// The part of the load that it belongs to, from 0.
+    pub stage: Option<u32>,
+    /// What separates its prompt from equal ones in prefix caches (vLLM's `cache_salt`).
+    pub cache_salt: Option<u64>,
+    /// Headers that came with it.
+    pub headers: Headers,
     /// What its prompt begins with.
     pub prefix: Prefix,
     /// What became of it.
@@ -143,11 +155,51 @@ impl Row {
             turn: None,
             class: None,
             priority: None,
+            objective: None,
             timeout: None,
+            stage: None,
+            cache_salt: None,
+            headers: Headers::NONE,
             prefix: Prefix::Unknown,
             fate: Fate::Unknown,
             first_token: None,
             finished: None,
+        }
+    }
+
+    /// The row that a replay turns into this request again, to the token and the
+    /// nanosecond: what a generated workload is written as.
+    ///
+    /// Three things are not in a row: that an answer is content of another name than its request's
+    /// ([`Request::output_content`]), [what is known of repetitions](Request::repeatable_up_to), and whether a
+    /// request whose answer is as long as its limit ended by the limit or by itself.
+    pub fn of(request: &Request) -> Self {
+        let tokens = request.output_tokens();
+        let given = |value: u32| (value != 0).then_some(value);
+        Self {
+            id: Some(Arc::from(request.id.get().to_string())),
+            sent: i64::try_from(request.arrival.as_nanos())
+                .ok()
+                .map(TraceTime::from_nanos),
+            max_tokens: request.stop_after().map(|_| request.max_tokens.into()),
+            model: request.model.clone(),
+            tenant: given(request.flow.get()).map(|flow| Arc::from(flow.to_string())),
+            session: request
+                .session
+                .map(|session| Arc::from(session.get().to_string())),
+            class: (request.class != SloClass::default()).then_some(request.class),
+            priority: Some(request.priority.get()).filter(|&priority| priority != 0),
+            objective: (request.objective != request.class.objective())
+                .then_some(request.objective.get()),
+            stage: given(request.stage.get()),
+            cache_salt: request.cache_salt,
+            headers: request.headers.clone(),
+            prefix: Prefix::Segments(request.prompt.segments().to_vec()),
+            ..Self::new(
+                Place::Row(u64::from(request.id.get()) + 1),
+                request.prompt.tokens().into(),
+                tokens.into(),
+            )
         }
     }
 }

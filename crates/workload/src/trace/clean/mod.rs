@@ -104,7 +104,9 @@ trait Stage: Send {
     fn take(&mut self, row: Row, exit: &mut Exit<'_>) -> Result<(), TraceError>;
 
     /// Lets out what is still held: no row follows.
-    fn finish(&mut self, _exit: &mut Exit<'_>) {}
+    fn finish(&mut self, _exit: &mut Exit<'_>) -> Result<(), TraceError> {
+        Ok(())
+    }
 }
 
 /// Where rows leave a step; it keeps the books.
@@ -227,7 +229,7 @@ impl<R: Rows> Cleaned<R> {
                     given: &mut running.given,
                     report: &mut running.report,
                 };
-                running.stage.finish(&mut exit);
+                running.stage.finish(&mut exit)?;
                 for row in core::mem::take(&mut running.given) {
                     running.report.rows_out += 1;
                     if let Err(bad) = pass(rest, row, &mut self.ready) {
@@ -304,12 +306,9 @@ impl<R> core::fmt::Debug for Cleaned<R> {
 
 /// When a row was sent, which `step` goes by.
 fn sent(row: &Row, step: &str) -> Result<i64, TraceError> {
-    row.sent.map(TraceTime::as_nanos).ok_or_else(|| TraceError::BadRow {
-        place: row.place,
-        column: "sent".to_owned(),
-        value: String::new(),
-        allowed: format!("a time, by which {step} goes"),
-    })
+    row.sent
+        .map(TraceTime::as_nanos)
+        .ok_or_else(|| TraceError::bad(row.place, "sent", "", &format!("a time, by which {step} goes")))
 }
 
 /// Moves a row in time, with the times that were measured of its answer.

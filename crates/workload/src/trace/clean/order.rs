@@ -56,13 +56,12 @@ impl Stage for Sort {
                     exit.drop(Reason::Late);
                     Ok(())
                 }
-                Late::Error => Err(TraceError::BadRow {
-                    place: row.place,
-                    column: "sent".to_owned(),
-                    value: format!("{} ms before a row in front of it", (self.latest - at) / 1_000_000),
-                    allowed: "a time within `within-s` of it, or `late: drop`, or a sort without `within-s`"
-                        .to_owned(),
-                }),
+                Late::Error => Err(TraceError::bad(
+                    row.place,
+                    "sent",
+                    &format!("{} ms before a row in front of it", self.latest.saturating_sub(at) / 1_000_000),
+                    "a time within `within-s` of it, or `late: drop`, or a sort without `within-s`",
+                )),
             };
         }
         self.held.push(Reverse(Held {
@@ -82,10 +81,11 @@ impl Stage for Sort {
         Ok(())
     }
 
-    fn finish(&mut self, exit: &mut Exit<'_>) {
+    fn finish(&mut self, exit: &mut Exit<'_>) -> Result<(), TraceError> {
         while !self.held.is_empty() {
             self.release(exit);
         }
+        Ok(())
     }
 }
 

@@ -7,6 +7,7 @@ use foretoken_des_kernel::{Fingerprint, RngStreams};
 use super::filters::Draw;
 use super::step::{Resampling, Unit};
 use super::{Exit, Reason, Stage, moved, sent};
+use crate::prompt::ContentId;
 use crate::quantity::Rate;
 use crate::trace::error::TraceError;
 use crate::trace::row::{Prefix, Row, TraceTime};
@@ -158,15 +159,22 @@ impl Stage for Resample {
         Ok(())
     }
 
-    fn finish(&mut self, exit: &mut Exit<'_>) {
+    fn finish(&mut self, exit: &mut Exit<'_>) -> Result<(), TraceError> {
         let extent = self.extent();
         let rows = core::mem::take(&mut self.rows);
-        let possible = extent.filter(|&(_, _, rate)| self.by.check(rate, self.rate).is_ok());
-        let Some((first, span, rate)) = possible else {
-            // One instant has no rate, and a rate that cannot be reached in this way stays as it is.
-            rows.into_iter().for_each(|row| exit.keep(row));
-            return;
+        let Some(last) = rows.last().map(|row| row.place) else {
+            return Ok(());
         };
+        let Some((first, span, rate)) = extent else {
+            return Err(TraceError::broken(
+                last,
+                "resample finds all rows at one instant: needed are two instants, or `from-rps`",
+            ));
+        };
+        if let Err(error) = self.by.check(rate, self.rate) {
+            let problem = format!("resample finds {rate:.3} requests per second, and {error}");
+            return Err(TraceError::broken(last, problem));
+        }
         let quotient = self.rate.get() / rate;
         match self.by {
             Resampling::Stretch {} => {
@@ -179,6 +187,7 @@ impl Stage for Resample {
             Resampling::Thin { .. } => self.thin(rows, quotient, exit),
             Resampling::Overlay {} => self.overlay(rows, (first, span), quotient, exit),
         }
+        Ok(())
     }
 }
 
@@ -192,15 +201,22 @@ enum Origin {
 fn copied(row: &Row, copy: u32, first: i64, by: i64, around: i64) -> Row {
     let mut row = row.clone();
     let at = row.sent.map_or(first, TraceTime::as_nanos);
-    let since = (at.saturating_sub(first)).saturating_add(by) % around;
-    moved(&mut row, first.saturating_add(since));
-    let renamed = |name: &Arc<str>| Arc::from(format!("{name}~{copy}"));
+    let since = at.saturating_sub(first).saturating_add(by);
+    moved(&mut row, first.saturating_add(since % around));
+    // What goes around the end belongs to other conversations: their turns would be out of order.
+    let mark = if since < around { "~" } else { "~~" };
+    let renamed = |name: &Arc<str>| Arc::from(format!("{name}{mark}{copy}"));
     row.id = row.id.as_ref().map(renamed);
     row.session = row.session.as_ref().map(renamed);
-    if let Prefix::Blocks { ids, .. } = &mut row.prefix {
-        for id in ids {
-            *id = Fingerprint::new().with(u64::from(copy)).with(*id).value();
+    let renumbered = |id: u64| Fingerprint::new().with(u64::from(copy)).with(id).value();
+    match &mut row.prefix {
+        Prefix::Blocks { ids, .. } => ids.iter_mut().for_each(|id| *id = renumbered(*id)),
+        Prefix::Segments(segments) => {
+            for segment in segments {
+                segment.content = ContentId::new(renumbered(segment.content.get()) >> 1);
+            }
         }
+        Prefix::Unknown | Prefix::Group { .. } | Prefix::History => {}
     }
     row
 }

@@ -119,6 +119,11 @@ fn fingerprints(row: &Row) -> Option<(u64, Option<u64>)> {
         Prefix::Blocks { ids, .. } => ids.iter().fold(what.with(1), |print, &id| print.with(id)),
         Prefix::Group { group, tokens } => what.with(2).with_str(group).with(u64::from(*tokens)),
         Prefix::History => what.with(3),
+        Prefix::Segments(segments) => segments.iter().fold(what.with(5), |print, segment| {
+            print
+                .with(segment.content.get())
+                .with(u64::from(segment.offset) << 32 | u64::from(segment.len))
+        }),
     };
     let answered = row
         .session
