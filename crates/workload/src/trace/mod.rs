@@ -13,16 +13,21 @@ mod error;
 mod format;
 mod formats;
 mod input;
+mod inspect;
 mod row;
 mod write;
 
 pub use clean::{
-    BadRowReport, BadRows, Bounds, CleanReport, CleanStep, Cleaned, Cleaning, Late, Reason, Resampling, StepReport,
-    Unit,
+    BadRowReport, BadRows, Bounds, CleanReport, CleanStep, Cleaned, Cleaning, Late, Reason,
+    Resampling, StepReport, Unit,
 };
 pub use columns::{Columns, Field, TimeUnit};
 pub use error::TraceError;
 pub use format::{Format, OpenOptions, OutputFormat, TraceFile};
 pub use input::Progress;
+pub use inspect::{
+    Bin, Dispersion, Fit, Fits, Gaps, Goodness, Group, Groups, Inspection, Inspector, Law, Lengths,
+    Part, Pause, PauseFrom, Quantiles, RateCurve, Relation, Sessions, Sharing, Tail, Warning,
+};
 pub use row::{Fate, Place, Prefix, Row, Rows, TraceTime};
 pub use write::RowWriter;

@@ -43,8 +43,18 @@ impl Stage for DropLengths {
     fn take(&mut self, row: Row, exit: &mut Exit<'_>) -> Result<(), TraceError> {
         let total = row.input_tokens.saturating_add(row.output_tokens);
         let checks = [
-            (row.input_tokens, &self.input, Reason::ShortInput, Reason::LongInput),
-            (row.output_tokens, &self.output, Reason::ShortOutput, Reason::LongOutput),
+            (
+                row.input_tokens,
+                &self.input,
+                Reason::ShortInput,
+                Reason::LongInput,
+            ),
+            (
+                row.output_tokens,
+                &self.output,
+                Reason::ShortOutput,
+                Reason::LongOutput,
+            ),
             (total, &self.total, Reason::ShortTotal, Reason::LongTotal),
         ];
         let wrong = checks.into_iter().find_map(|(tokens, range, short, long)| {
@@ -124,7 +134,10 @@ impl Stage for SliceTime {
 
 /// Nanoseconds of so many seconds, to the nearest; what is out of range becomes the nearest end.
 fn nanos(seconds: f64) -> i64 {
-    #[expect(clippy::cast_possible_truncation, reason = "the cast saturates, which is what is wanted")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the cast saturates, which is what is wanted"
+    )]
     let nanos = (seconds * 1e9).round() as i64;
     nanos
 }

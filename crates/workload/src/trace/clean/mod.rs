@@ -37,6 +37,7 @@ use super::error::TraceError;
 use super::row::{Row, Rows, TraceTime};
 use crate::error::WorkloadError;
 
+pub(in crate::trace) use repeats::Retries;
 pub use report::{BadRowReport, CleanReport, Reason, StepReport};
 pub use step::{Bounds, CleanStep, Late, Resampling, Unit};
 
@@ -173,7 +174,9 @@ impl<R: Rows> Cleaned<R> {
     /// What the steps have done so far: to all rows, if the last one came out.
     pub fn report(&self) -> CleanReport {
         let steps: Vec<_> = self.stages.iter().map(|it| it.report.clone()).collect();
-        let untreated = steps.iter().filter_map(|step| step.dropped.get(&Reason::Bad));
+        let untreated = steps
+            .iter()
+            .filter_map(|step| step.dropped.get(&Reason::Bad));
         CleanReport {
             rows_in: self.read,
             rows_out: self.out,
@@ -241,16 +244,11 @@ impl<R: Rows> Cleaned<R> {
             State::Over => Ok(()),
         }
     }
-
 }
 
 /// Sends a row through stages into `ready`. An error says which row a stage could not treat; that stage has
 /// counted it as dropped.
-fn pass(
-    stages: &mut [Running],
-    row: Row,
-    ready: &mut VecDeque<Row>,
-) -> Result<(), TraceError> {
+fn pass(stages: &mut [Running], row: Row, ready: &mut VecDeque<Row>) -> Result<(), TraceError> {
     let Some((running, rest)) = stages.split_first_mut() else {
         ready.push_back(row);
         return Ok(());
@@ -306,9 +304,14 @@ impl<R> core::fmt::Debug for Cleaned<R> {
 
 /// When a row was sent, which `step` goes by.
 fn sent(row: &Row, step: &str) -> Result<i64, TraceError> {
-    row.sent
-        .map(TraceTime::as_nanos)
-        .ok_or_else(|| TraceError::bad(row.place, "sent", "", &format!("a time, by which {step} goes")))
+    row.sent.map(TraceTime::as_nanos).ok_or_else(|| {
+        TraceError::bad(
+            row.place,
+            "sent",
+            "",
+            &format!("a time, by which {step} goes"),
+        )
+    })
 }
 
 /// Moves a row in time, with the times that were measured of its answer.

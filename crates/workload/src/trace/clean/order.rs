@@ -59,7 +59,10 @@ impl Stage for Sort {
                 Late::Error => Err(TraceError::bad(
                     row.place,
                     "sent",
-                    &format!("{} ms before a row in front of it", self.latest.saturating_sub(at) / 1_000_000),
+                    &format!(
+                        "{} ms before a row in front of it",
+                        self.latest.saturating_sub(at) / 1_000_000
+                    ),
                     "a time within `within-s` of it, or `late: drop`, or a sort without `within-s`",
                 )),
             };
@@ -74,7 +77,11 @@ impl Stage for Sort {
         self.latest = self.latest.max(at);
         if let Some(within) = self.within {
             let sure = self.latest.saturating_sub(within);
-            while self.held.peek().is_some_and(|Reverse(held)| held.at <= sure) {
+            while self
+                .held
+                .peek()
+                .is_some_and(|Reverse(held)| held.at <= sure)
+            {
                 self.release(exit);
             }
         }

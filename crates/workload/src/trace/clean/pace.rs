@@ -65,7 +65,10 @@ impl Stage for ScaleTime {
 
 fn stretched(at: i64, first: i64, factor: f64) -> i64 {
     let since = at.saturating_sub(first) as f64;
-    #[expect(clippy::cast_possible_truncation, reason = "the cast saturates, which is what is wanted")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the cast saturates, which is what is wanted"
+    )]
     let stretched = (since * factor).round() as i64;
     first.saturating_add(stretched)
 }
@@ -121,7 +124,13 @@ impl Resample {
     }
 
     /// The rows, and `copies` of them less one (the last perhaps in part) beside them, in order of time.
-    fn overlay(&mut self, rows: Vec<Row>, (first, span): (i64, i64), copies: f64, exit: &mut Exit<'_>) {
+    fn overlay(
+        &mut self,
+        rows: Vec<Row>,
+        (first, span): (i64, i64),
+        copies: f64,
+        exit: &mut Exit<'_>,
+    ) {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -129,7 +138,9 @@ impl Resample {
         )]
         let all = copies.ceil() as u32;
         // A row at the end of the span and one at its start are one gap apart, not none.
-        let around = span.saturating_add(span / i64::try_from(rows.len()).unwrap_or(i64::MAX)).max(1);
+        let around = span
+            .saturating_add(span / i64::try_from(rows.len()).unwrap_or(i64::MAX))
+            .max(1);
         let mut laid: Vec<(Row, Origin)> = Vec::new();
         for copy in 1..all {
             let share = (copies - f64::from(copy)).min(1.0);

@@ -187,7 +187,11 @@ impl fmt::Display for Reason {
 
 impl fmt::Display for CleanReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{:<20} {:>12} {:>12} {:>12} {:>12}", "step", "in", "out", "dropped", "changed")?;
+        writeln!(
+            f,
+            "{:<20} {:>12} {:>12} {:>12} {:>12}",
+            "step", "in", "out", "dropped", "changed"
+        )?;
         for step in &self.steps {
             writeln!(
                 f,

@@ -25,7 +25,11 @@ use crate::quantity::{Positive, Rate, Seconds};
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(
+    rename_all = "kebab-case",
+    rename_all_fields = "kebab-case",
+    deny_unknown_fields
+)]
 #[non_exhaustive]
 pub enum CleanStep {
     /// Drops requests that failed. A trace that does not say what became of requests loses none.
@@ -197,7 +201,10 @@ pub struct Bounds {
     pub max: u64,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
 const fn is_unlimited(max: &u64) -> bool {
     *max == u64::MAX
 }
@@ -415,7 +422,10 @@ mod tests {
             r#"[{"drop-everything": {}}]"#,
             r#"[{"clip-lengths": {"input": {"most": 3}}}]"#,
         ] {
-            assert!(serde_json::from_str::<Vec<CleanStep>>(text).is_err(), "{text}");
+            assert!(
+                serde_json::from_str::<Vec<CleanStep>>(text).is_err(),
+                "{text}"
+            );
         }
     }
 
