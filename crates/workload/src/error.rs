@@ -2,6 +2,7 @@
 
 use crate::prompt::PromptError;
 use crate::request::RequestId;
+use crate::trace::TraceError;
 
 /// Why a description of a workload describes none.
 ///
@@ -61,6 +62,9 @@ pub enum WorkloadError {
         #[source]
         source: PromptError,
     },
+    /// A trace that cannot be replayed.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
 }
 
 impl WorkloadError {
@@ -89,7 +93,7 @@ impl WorkloadError {
             | Self::Reversed { field, .. }
             | Self::Missing { field, .. }
             | Self::Prompt { field, .. } => *field = format!("{outer}.{field}"),
-            Self::Misnumbered { .. } | Self::OutOfOrder { .. } => {}
+            Self::Misnumbered { .. } | Self::OutOfOrder { .. } | Self::Trace(_) => {}
         }
         self
     }

@@ -87,6 +87,11 @@ positive_number! {
     Positive, "value", f64::MAX, "a finite number above 0"
 }
 
+impl Positive {
+    /// 1.
+    pub const ONE: Self = Self(1.0);
+}
+
 impl Seconds {
     /// The span, to the nearest nanosecond.
     #[expect(

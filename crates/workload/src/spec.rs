@@ -1,5 +1,7 @@
 //! [`WorkloadSpec`]: any built-in workload, as configurations give it.
 
+use std::path::Path;
+
 use foretoken_des_kernel::RngStreams;
 use serde::{Deserialize, Serialize};
 
@@ -7,6 +9,7 @@ use crate::error::WorkloadError;
 use crate::shared_prefix::SharedPrefixSpec;
 use crate::source::{Merge, Workload};
 use crate::synthetic::SyntheticSpec;
+use crate::trace::TraceSpec;
 
 /// One of the built-in workloads, or several of them at once.
 ///
@@ -28,6 +31,8 @@ pub enum WorkloadSpec {
     Synthetic(SyntheticSpec),
     /// inference-perf's shared-prefix client.
     SharedPrefix(SharedPrefixSpec),
+    /// A trace of real requests.
+    Trace(TraceSpec),
     /// Several at once, merged in order of arrival. The stages of each come after those of the ones
     /// before it, so that reports keep them apart.
     Mix(Vec<WorkloadSpec>),
@@ -39,7 +44,20 @@ impl WorkloadSpec {
     /// # Errors
     /// [`WorkloadError`] naming the first field that is out of range.
     pub fn build(&self, streams: &RngStreams) -> Result<Box<dyn Workload>, WorkloadError> {
-        self.build_from(&mut 0, streams)
+        match self {
+            // Alone, a trace that this crate wrote gives the content that it was made of by the same names.
+            Self::Trace(spec) => Ok(Box::new(spec.build(streams)?)),
+            _ => self.build_from(&mut 0, streams),
+        }
+    }
+
+    /// Takes relative paths as paths from `directory`.
+    pub fn rebase(&mut self, directory: &Path) {
+        match self {
+            Self::Trace(spec) => spec.rebase(directory),
+            Self::Mix(parts) => parts.iter_mut().for_each(|part| part.rebase(directory)),
+            _ => {}
+        }
     }
 
     /// Number of the stages by which its requests are told apart, at least 1.
@@ -47,6 +65,7 @@ impl WorkloadSpec {
         match self {
             Self::Synthetic(spec) => spec.arrivals.stages().len().max(1),
             Self::SharedPrefix(spec) => spec.stages.len(),
+            Self::Trace(_) => 1,
             Self::Mix(parts) => parts.iter().map(Self::stages).sum(),
         }
     }
@@ -72,6 +91,7 @@ impl WorkloadSpec {
                 spec.build_as(number, streams)
                     .map_err(|error| error.within("shared-prefix"))?,
             ),
+            Self::Trace(spec) => Box::new(spec.build_as(number, streams)?),
             Self::Mix(parts) => {
                 if parts.is_empty() {
                     return Err(WorkloadError::missing("mix", "at least one workload"));
@@ -92,6 +112,12 @@ impl WorkloadSpec {
 impl From<SyntheticSpec> for WorkloadSpec {
     fn from(spec: SyntheticSpec) -> Self {
         Self::Synthetic(spec)
+    }
+}
+
+impl From<TraceSpec> for WorkloadSpec {
+    fn from(spec: TraceSpec) -> Self {
+        Self::Trace(spec)
     }
 }
 

@@ -39,7 +39,15 @@ impl Progress {
         self.total
     }
 
-    pub(crate) fn add(&self, bytes: u64) {
+    /// Says that `done` parts of `all` are read.
+    pub(crate) fn set_share(&self, done: u64, all: u64) {
+        let total = u128::from(self.total.unwrap_or(0));
+        let read = total * u128::from(done) / u128::from(all.max(1));
+        let read = u64::try_from(read).unwrap_or(u64::MAX);
+        self.read.store(read, Ordering::Relaxed);
+    }
+
+    fn add(&self, bytes: u64) {
         self.read.fetch_add(bytes, Ordering::Relaxed);
     }
 }

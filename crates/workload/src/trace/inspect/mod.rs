@@ -152,18 +152,14 @@ impl Lengths {
     /// The best fit that configurations can express, clipped to what occurred.
     pub fn spec(&self) -> LengthSpec {
         let narrow = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX).max(1);
-        let (least, most) = (narrow(self.min), narrow(self.max));
-        let fitted = self.fits.as_ref().and_then(Fits::lengths);
-        let mut spec = match fitted {
-            Some((_, spec)) if least < most => spec,
-            _ => LengthSpec::constant(round_u32(self.mean).max(1)),
-        };
-        if let LengthSpec::Normal { min, max, .. } | LengthSpec::Lognormal { min, max, .. } =
-            &mut spec
-        {
-            (*min, *max) = (least, most);
-        }
-        spec
+        let fitted = self
+            .fits
+            .as_ref()
+            .and_then(|fits| fits.lengths(narrow(self.min), narrow(self.max)));
+        fitted.map_or_else(
+            || LengthSpec::constant(round_u32(self.mean).max(1)),
+            |(_, spec)| spec,
+        )
     }
 }
 

@@ -3,11 +3,12 @@
 use core::fmt;
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 use super::special::{gamma_p, normal_cdf};
 use crate::arrival::ArrivalSpec;
 use crate::length::LengthSpec;
-use crate::quantity::{Positive, Rate};
 
 /// Euler's constant.
 const EULER: f64 = 0.577_215_664_901_532_9;
@@ -205,34 +206,48 @@ impl Law {
         }
     }
 
-    /// The same as a description of lengths, if there is one of this family.
-    pub fn to_lengths(self) -> Option<LengthSpec> {
-        match self {
-            Self::Normal { mean, std } if mean > 0.0 => {
-                Some(LengthSpec::normal(rounded(mean), rounded(std)))
+    /// The same as a description of lengths within `min..=max`, if there is one of this family.
+    pub fn to_lengths(self, min: u32, max: u32) -> Option<LengthSpec> {
+        let parameters = match self {
+            Self::Exponential { mean } => json!({ "mean": rounded(mean) }),
+            Self::Gamma { shape, scale } | Self::Weibull { shape, scale } => {
+                json!({ "shape": rounded(shape), "scale": rounded(scale) })
             }
-            Self::Lognormal { .. } => {
-                let (mean, std) = (self.mean(), self.std());
-                (mean.is_finite() && std.is_finite())
-                    .then(|| LengthSpec::lognormal(rounded(mean), rounded(std)))
+            Self::Lognormal { .. } | Self::Normal { .. } => {
+                json!({ "mean": rounded(self.mean()), "std": rounded(self.std()) })
             }
-            _ => None,
-        }
+            Self::Pareto { min, shape } => {
+                json!({ "shape": rounded(shape), "scale": rounded(min) })
+            }
+            Self::Gev {
+                location,
+                scale,
+                shape,
+            } => json!({
+                "location": rounded(location), "scale": rounded(scale), "shape": rounded(shape)
+            }),
+        };
+        let mut parameters = parameters;
+        parameters["min"] = min.into();
+        parameters["max"] = max.into();
+        let spec: LengthSpec = described(self.name(), &parameters)?;
+        spec.build().is_ok().then_some(spec)
     }
 
-    /// The same as a description of arrivals, if there is one of this family.
-    pub fn to_arrivals(self) -> Option<ArrivalSpec> {
-        let rate = Rate::new(rounded(1.0 / self.mean())).ok()?;
-        let cv = Positive::new(rounded(self.std() / self.mean())).ok()?;
-        match self {
-            Self::Exponential { .. } => Some(ArrivalSpec::Poisson { rate }),
-            Self::Gamma { .. } => Some(ArrivalSpec::Gamma { rate, cv }),
-            Self::Weibull { .. } if (0.01..=100.0).contains(&cv.get()) => {
-                Some(ArrivalSpec::Weibull { rate, cv })
-            }
-            _ => None,
-        }
+    /// The same as a description of arrivals of `rate` requests per second, if there is one of this family.
+    pub fn to_arrivals(self, rate: f64) -> Option<ArrivalSpec> {
+        let (rate, cv) = (rounded(rate), rounded(self.std() / self.mean()));
+        let spec: ArrivalSpec = match self {
+            Self::Exponential { .. } => described("poisson", &json!({ "rate-rps": rate })),
+            _ => described(self.name(), &json!({ "rate-rps": rate, "cv": cv })),
+        }?;
+        spec.build().is_ok().then_some(spec)
     }
+}
+
+/// A description as files write it, if there is one of this name with these keys.
+fn described<T: DeserializeOwned>(name: &str, parameters: &Value) -> Option<T> {
+    serde_json::from_value(json!({ name.to_ascii_lowercase(): parameters })).ok()
 }
 
 /// ½ ln 2π.

@@ -14,12 +14,10 @@ use core::fmt;
 use serde::Serialize;
 
 pub use law::Law;
-use law::rounded;
 use special::{digamma, trigamma};
 
 use crate::arrival::ArrivalSpec;
 use crate::length::LengthSpec;
-use crate::quantity::Rate;
 
 /// A difference of AIC from which the worse one has no support.
 const DECISIVE: f64 = 10.0;
@@ -112,7 +110,9 @@ impl Fits {
             .take_while(|(_, fit)| fit.aic - fits[0].aic <= DECISIVE)
             .min_by_key(|(_, fit)| fit.law.parameters())
             .map_or(0, |(place, _)| place);
-        fits[..=simplest.min(fits.len().saturating_sub(1))].rotate_right(1);
+        if let Some(ahead) = fits.get_mut(..=simplest) {
+            ahead.rotate_right(1);
+        }
         Self {
             values: data.count,
             fits,
@@ -124,26 +124,16 @@ impl Fits {
         self.fits.first()
     }
 
-    /// The best that configurations can express, as lengths.
-    pub fn lengths(&self) -> Option<(&Fit, LengthSpec)> {
-        let mut known = self.fits.iter();
-        known.find_map(|fit| Some((fit, fit.law.to_lengths()?)))
+    /// The best that configurations can express, as lengths within `min..=max`.
+    pub fn lengths(&self, min: u32, max: u32) -> Option<(&Fit, LengthSpec)> {
+        let mut fits = self.fits.iter();
+        fits.find_map(|fit| Some((fit, fit.law.to_lengths(min, max)?)))
     }
 
     /// The best that configurations can express, as arrivals of `rate` requests per second.
     pub fn arrivals(&self, rate: f64) -> Option<(&Fit, ArrivalSpec)> {
-        let rate = Rate::new(rounded(rate)).ok()?;
-        let (fit, mut spec) = self
-            .fits
-            .iter()
-            .find_map(|fit| Some((fit, fit.law.to_arrivals()?)))?;
-        match &mut spec {
-            ArrivalSpec::Poisson { rate: fitted }
-            | ArrivalSpec::Gamma { rate: fitted, .. }
-            | ArrivalSpec::Weibull { rate: fitted, .. } => *fitted = rate,
-            _ => {}
-        }
-        Some((fit, spec))
+        let mut fits = self.fits.iter();
+        fits.find_map(|fit| Some((fit, fit.law.to_arrivals(rate)?)))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use foretoken_des_kernel::{RngStreams, SimRng};
 
+use super::law::rounded;
 use super::*;
 use crate::dist;
 use crate::quantity::{Positive, round_u64};
@@ -163,12 +164,17 @@ fn what_is_fitted_can_be_built() {
             std: 30.0,
         },
     ] {
-        assert!(law.to_lengths().expect("expressible").build().is_ok());
+        assert!(
+            law.to_lengths(1, 4096)
+                .expect("expressible")
+                .build()
+                .is_ok()
+        );
     }
     let law = Law::Weibull {
         shape: 0.7,
         scale: 0.3,
     };
-    assert!(law.to_arrivals().expect("expressible").build().is_ok());
+    assert!(law.to_arrivals(5.0).expect("expressible").build().is_ok());
     assert_eq!(rounded(123_456.7).to_bits(), 123_460.0_f64.to_bits());
 }
