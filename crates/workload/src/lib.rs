@@ -36,6 +36,7 @@ pub mod arrival;
 pub mod client;
 pub mod dist;
 mod error;
+mod file;
 pub mod length;
 pub mod lifecycle;
 pub mod order;
@@ -51,6 +52,7 @@ pub mod trace;
 pub use arrival::{ArrivalProcess, ArrivalSpec, Stage, StagedArrivals};
 pub use client::{ClientSpec, Headers, SloClass};
 pub use error::WorkloadError;
+pub use file::{FileVersion, UnknownVersion, WorkloadFile};
 pub use length::{LengthDistribution, LengthSpec};
 pub use lifecycle::{DecodeRun, FinishReason, Lifecycle, Occurrence, RejectReason, TokenRun};
 pub use order::{

@@ -152,10 +152,9 @@ impl Law {
             Self::Gamma { shape, scale } => gamma_p(shape, x / scale),
             Self::Weibull { shape, scale } => -libm::expm1(-libm::pow(x.max(0.0) / scale, shape)),
             Self::Lognormal { mu, sigma } if x > 0.0 => normal_cdf((libm::log(x) - mu) / sigma),
-            Self::Lognormal { .. } => 0.0,
             Self::Normal { mean, std } => normal_cdf((x - mean) / std),
             Self::Pareto { min, shape } if x > min => -libm::expm1(-shape * libm::log(x / min)),
-            Self::Pareto { .. } => 0.0,
+            Self::Lognormal { .. } | Self::Pareto { .. } => 0.0,
             Self::Gev {
                 location,
                 scale,

@@ -252,7 +252,7 @@ impl Data {
 const UNLIKELY: f64 = -700.0;
 
 fn exponential(data: &Data) -> Option<Law> {
-    Some(Law::Exponential { mean: data.mean })
+    (data.mean > 0.0).then_some(Law::Exponential { mean: data.mean })
 }
 
 fn gamma(data: &Data) -> Option<Law> {
