@@ -277,7 +277,7 @@ impl Document {
     }
 
     fn unexpected(&mut self, wanted: &str) -> TraceError {
-        let found = match self.text.fill() {
+        let found = match self.text.head() {
             Ok([]) => "the text ends".to_owned(),
             Ok(chunk) => {
                 let head = String::from_utf8_lossy(&chunk[..chunk.len().min(40)]);

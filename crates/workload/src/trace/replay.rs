@@ -146,7 +146,8 @@ impl TraceSpec {
 /// A trace as a workload: open loop, at the times of the trace.
 ///
 /// - The first request arrives at 0, the others as long after it as in the trace, or by what [`TraceSpec`] says. Rows
-///   must be in order of time.
+///   must be in order of time. A workload that was [written](super::Row::of) from its first request on keeps its
+///   times, the first one too.
 /// - Prompts have the content that their [`Prefix`](super::Prefix) says. A block is a text that its id names, the
 ///   last one as long as the prompt reaches; ids beyond the prompt's length count for nothing, and tokens beyond its
 ///   blocks are its own. A group is a text that its name names, of which a prompt shorter than that has a part. With

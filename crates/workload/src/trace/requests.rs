@@ -206,6 +206,14 @@ fn not_numbered(row: &Row, field: &str, name: &str) -> TraceError {
     TraceError::bad(row.place, field, name, allowed)
 }
 
+/// Whether a row is the first request of a workload that was [written](Row::of) from its start on, so that its times
+/// are those of the run.
+fn is_start_of_run(row: &Row) -> bool {
+    matches!(row.prefix, Prefix::Segments(_))
+        && row.id.as_deref() == Some("0")
+        && row.sent >= Some(TraceTime::default())
+}
+
 /// When requests arrive.
 struct Clock {
     factor: Positive,
@@ -233,7 +241,11 @@ impl Clock {
             return Err(TraceError::bad(row.place, "sent", &value, allowed));
         }
         self.last = Some(sent);
-        let first = *self.first.get_or_insert(sent);
+        let first = *self.first.get_or_insert(if is_start_of_run(row) {
+            TraceTime::default()
+        } else {
+            sent
+        });
         let after = sent.as_nanos().abs_diff(first.as_nanos());
         Ok(SimTime::from_nanos(if self.factor == Positive::ONE {
             after

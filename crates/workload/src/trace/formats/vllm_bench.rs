@@ -20,7 +20,7 @@ use super::super::columns::TimeUnit;
 use super::super::json::{self, Document, Found, Pattern};
 use super::super::row::{Fate, Place, TraceTime};
 use super::super::value::{self, TIME, TOKENS, Texts};
-use super::{Row, Rows, Text, TraceError};
+use super::{Row, Rows, Text, TraceError, empty};
 
 const PATTERNS: &[Pattern] = &[
     &["input_lens", "*"],
@@ -52,6 +52,7 @@ pub(super) fn rows(text: Text) -> Box<dyn Rows> {
         lists: Lists::default(),
         ready: Lists::default(),
         given: 0,
+        objects: 0,
         rows: 0,
     })
 }
@@ -63,6 +64,7 @@ struct Results {
     /// The lists of the last object that has ended, and how many of its rows are given out.
     ready: Lists,
     given: usize,
+    objects: u64,
     rows: u64,
 }
 
@@ -83,13 +85,16 @@ impl Iterator for Results {
 
     fn next(&mut self) -> Option<Self::Item> {
         while self.given == self.ready.input.len() {
-            let read = self.document.next().transpose()?;
-            let read = read.and_then(|found| match found {
-                Found::Part(list) => self.part(list),
-                Found::End => self.end(),
+            let read = self.document.next().and_then(|found| match found {
+                Some(Found::Part(list)) => self.part(list).map(|()| true),
+                Some(Found::End) => self.end().map(|()| true),
+                None if self.objects == 0 => Err(empty()),
+                None => Ok(false),
             });
-            if let Err(error) = read {
-                return Some(Err(error));
+            match read {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(error) => return Some(Err(error)),
             }
         }
         self.rows += 1;
@@ -169,6 +174,7 @@ impl Results {
     /// Makes the rows of an object that has ended.
     fn end(&mut self) -> Result<(), TraceError> {
         let lists = core::mem::take(&mut self.lists);
+        self.objects += 1;
         let place = self.document.place();
         let count = lists.input.len();
         let lengths = [
