@@ -21,7 +21,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Run(run::Arguments),
+    Run(Box<run::Arguments>),
     Validate(validate::Arguments),
     Explain(explain::Arguments),
     Plan(plan::Arguments),

@@ -56,9 +56,12 @@ struct StepFlags {
     /// Drop all but the first row of each id
     #[arg(long)]
     drop_duplicate_ids: bool,
-    /// Sort by time; with a number, rows that are late by at most so many seconds, in little memory
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1)]
-    sort: Option<Option<f64>>,
+    /// Sort by time, with all rows in memory
+    #[arg(long, conflicts_with = "sort_within")]
+    sort: bool,
+    /// Sort rows that are late by at most so many seconds, with the rows of that span in memory
+    #[arg(long, value_name = "SECONDS")]
+    sort_within: Option<f64>,
     /// Drop requests that ask again for the same within so many seconds
     #[arg(long, value_name = "SECONDS")]
     drop_retries: Option<f64>,
@@ -133,11 +136,10 @@ impl StepFlags {
         if self.drop_duplicate_ids {
             steps.push(CleanStep::DropDuplicateIds {});
         }
-        if let Some(within) = self.sort {
+        if self.sort || self.sort_within.is_some() {
+            let span = |span| flag("--sort-within", Seconds::new(span));
             steps.push(CleanStep::Sort {
-                within: within
-                    .map(|span| flag("--sort", Seconds::new(span)))
-                    .transpose()?,
+                within: self.sort_within.map(span).transpose()?,
                 late: Late::Error,
             });
         }

@@ -1,5 +1,7 @@
 //! An [`Inspection`] as a page of HTML that needs no other file.
 
+use std::fmt::Write as _;
+
 use foretoken::workload::trace::Inspection;
 
 use super::pictures;
@@ -11,7 +13,7 @@ pub(super) fn page(title: &str, seen: &Inspection, report: &str) -> Result<Strin
     if !seen.warnings.is_empty() {
         body.push_str("<ul class=\"warnings\">\n");
         for warning in &seen.warnings {
-            body.push_str(&format!("<li>{}</li>\n", escaped(&warning.to_string())));
+            let _ = writeln!(body, "<li>{}</li>", escaped(&warning.to_string()));
         }
         body.push_str("</ul>\n");
     }
@@ -20,7 +22,7 @@ pub(super) fn page(title: &str, seen: &Inspection, report: &str) -> Result<Strin
     }
     body.push_str(&pictures::lengths("Rows by input tokens", &seen.input)?);
     body.push_str(&pictures::lengths("Rows by output tokens", &seen.output)?);
-    body.push_str(&format!("<pre>{}</pre>\n", escaped(report)));
+    let _ = writeln!(body, "<pre>{}</pre>", escaped(report));
     Ok(format!(
         "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>{title}</title>\n\
          <style>{STYLE}</style></head>\n<body>\n{body}</body>\n</html>\n"

@@ -66,6 +66,7 @@ fn draw_rate(area: &Area<'_>, curve: &RateCurve) -> Result<(), String> {
     let mut chart = ChartBuilder::on(area)
         .caption(title, FONT)
         .margin(8)
+        .margin_right(40)
         .x_label_area_size(28)
         .y_label_area_size(64)
         .build_cartesian_2d(0.0..end, 0.0..most * 1.05)
@@ -73,6 +74,7 @@ fn draw_rate(area: &Area<'_>, curve: &RateCurve) -> Result<(), String> {
     chart
         .configure_mesh()
         .disable_x_mesh()
+        .max_light_lines(1)
         .x_label_formatter(&|at| seconds(*at))
         .draw()
         .map_err(said)?;
@@ -91,6 +93,7 @@ fn draw_lengths(area: &Area<'_>, title: &str, lengths: &Lengths) -> Result<(), S
     let mut chart = ChartBuilder::on(area)
         .caption(title, FONT)
         .margin(8)
+        .margin_right(40)
         .x_label_area_size(28)
         .y_label_area_size(64)
         .build_cartesian_2d(0.0..end, 0.0..most * 1.05)
@@ -101,11 +104,16 @@ fn draw_lengths(area: &Area<'_>, title: &str, lengths: &Lengths) -> Result<(), S
             .iter()
             .enumerate()
             .find(|(number, _)| (*number as f64 - at).abs() < 1e-6);
-        edge.map_or_else(String::new, |(_, bin)| bin.from.to_string())
+        match (edge, bins.last()) {
+            (Some((_, bin)), _) => bin.from.to_string(),
+            (None, Some(last)) if (end - at).abs() < 1e-6 => last.to.to_string(),
+            _ => String::new(),
+        }
     };
     chart
         .configure_mesh()
         .disable_x_mesh()
+        .max_light_lines(1)
         .x_labels(bins.len().clamp(2, 16))
         .x_label_formatter(&label)
         .y_label_formatter(&|rows| {

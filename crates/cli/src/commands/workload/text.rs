@@ -262,7 +262,7 @@ fn fits(text: &mut String, seen: &Inspection) {
         let Some(fits) = fits else {
             let _ = writeln!(
                 text,
-                "{name:<10}none: all values are equal, or there are none"
+                "{name:<10}none: fewer than 20 values, or all are equal"
             );
             continue;
         };

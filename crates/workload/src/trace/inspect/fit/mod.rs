@@ -19,6 +19,9 @@ use special::{digamma, trigamma};
 use crate::arrival::ArrivalSpec;
 use crate::length::LengthSpec;
 
+/// Fewer values are fitted by anything.
+const FEW: u64 = 20;
+
 /// A difference of AIC from which the worse one has no support.
 const DECISIVE: f64 = 10.0;
 
@@ -157,7 +160,7 @@ struct Value {
 
 impl Data {
     /// Values in rising order with their counts, recorded in cells of `2 * half_cell`. What is not above 0 counts as
-    /// half of the first cell. `None` if fewer than two of them are distinct.
+    /// half of the first cell. `None` if they are fewer than 20, or all equal.
     pub(super) fn new(sorted: impl Iterator<Item = (f64, u64)>, half_cell: f64) -> Option<Self> {
         let floor = if half_cell > 0.0 {
             half_cell * 0.5
@@ -179,7 +182,7 @@ impl Data {
                 }),
             }
         }
-        if values.len() < 2 {
+        if values.len() < 2 || count < FEW {
             return None;
         }
         let total = count as f64;
