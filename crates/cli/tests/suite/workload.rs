@@ -96,10 +96,7 @@ fn inspect_says_what_a_load_is_like() {
     }
     let seen = json(&format!("workload inspect {load} --json -"));
     assert_eq!(seen["rows"], 3000);
-    assert_eq!(
-        seen["input"]["fits"]["fits"][0]["law"]["lognormal"]["sigma"].is_f64(),
-        true
-    );
+    assert!(seen["input"]["fits"]["fits"][0]["law"]["lognormal"]["sigma"].is_f64());
 }
 
 #[test]

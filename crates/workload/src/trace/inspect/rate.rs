@@ -106,9 +106,13 @@ mod tests {
             times in prop::collection::vec(any::<i64>().prop_map(|at| at / 4), 1..100),
         ) {
             let mut curve = Curve::new();
-            times.iter().for_each(|&at| curve.add(at));
+            for &at in &times {
+                curve.add(at);
+            }
             let mut backwards = Curve::new();
-            times.iter().rev().for_each(|&at| backwards.add(at));
+            for &at in times.iter().rev() {
+                backwards.add(at);
+            }
             let seen = curve.finish().expect("times");
             prop_assert_eq!(seen.requests.iter().sum::<u64>(), times.len() as u64);
             prop_assert!(seen.requests.len() <= BINS);
