@@ -129,7 +129,7 @@ const TIME_UNIT: &str = "time-unit";
 
 /// Names of the columns of a table (CSV, JSONL, Parquet), and the unit of its times.
 ///
-/// A field without a name here is looked for under its own, in kebab-case or snake_case. In
+/// A field without a name here is looked for under its own, in kebab-case or `snake_case`. In
 /// configurations this is a map; from command lines, `field=column` joined by commas.
 ///
 /// ```

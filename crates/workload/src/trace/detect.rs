@@ -24,14 +24,14 @@ pub(crate) fn format_of(source: &mut Source, columns: &Columns) -> Result<Format
     let head = core::str::from_utf8(head)
         .unwrap_or_default()
         .trim_ascii_start();
-    let named = *columns != Columns::default();
+    let by_user = *columns != Columns::default();
     let (format, found) = match head.as_bytes().first() {
         None => {
             return Err(TraceError::format(
                 "the file is empty: there is no format to tell",
             ));
         }
-        Some(b'{') if named => (Some(Format::Jsonl), String::new()),
+        Some(b'{') if by_user => (Some(Format::Jsonl), String::new()),
         Some(b'{') => {
             let keys = keys(head, 1);
             (of_object(&keys), listed("an object with the keys", &keys))
@@ -43,15 +43,15 @@ pub(crate) fn format_of(source: &mut Source, columns: &Columns) -> Result<Format
             let known = has("start_time") && (has("info") || has("end_time"));
             (known.then_some(Format::InferencePerf), found)
         }
-        Some(_) if named => (Some(Format::Csv), String::new()),
+        Some(_) if by_user => (Some(Format::Csv), String::new()),
         Some(_) => {
             let line = head.lines().next().unwrap_or_default();
-            let names: Vec<_> = line
+            let columns: Vec<_> = line
                 .split(',')
                 .map(|name| name.trim().trim_matches('"'))
                 .collect();
             let found = format!("the line {:?}", shortened(line));
-            (of_table(&names), found)
+            (of_table(&columns), found)
         }
     };
     format.ok_or_else(|| {

@@ -93,6 +93,24 @@ impl TraceError {
         }
     }
 
+    /// The same error as one after which nothing can be read.
+    #[must_use]
+    pub(crate) fn fatal(self) -> Self {
+        match self {
+            Self::BadRow {
+                place,
+                column,
+                value,
+                allowed,
+            } => Self::Broken {
+                place,
+                problem: format!("{column} is {value:?}: allowed is {allowed}"),
+            },
+            Self::InFile { path, source } => source.fatal().in_file(path),
+            other => other,
+        }
+    }
+
     /// The same error, with the file that it is about.
     #[must_use]
     pub fn in_file(self, path: impl Into<PathBuf>) -> Self {

@@ -191,9 +191,9 @@ impl TraceFile {
     /// column, is the first item.
     pub fn into_rows(self) -> Box<dyn Rows> {
         let rows = formats::rows(self.format, self.source, self.columns, self.seed);
-        Box::new(UntilBroken(Some(
-            rows.unwrap_or_else(|error| Box::new(core::iter::once(Err(error)))),
-        )))
+        Box::new(UntilBroken(Some(rows.unwrap_or_else(|error| {
+            Box::new(core::iter::once(Err(error.fatal())))
+        }))))
     }
 }
 

@@ -10,6 +10,7 @@ mod clean;
 mod columns;
 mod csv;
 mod detect;
+mod document;
 mod error;
 mod format;
 mod formats;
@@ -17,6 +18,7 @@ mod input;
 mod inspect;
 mod json;
 mod lines;
+mod notation;
 mod replay;
 mod requests;
 mod row;
@@ -37,7 +39,7 @@ pub use inspect::{
     Bin, Dispersion, Fit, Fits, Gaps, Goodness, Group, Groups, Inspection, Inspector, Law, Lengths,
     Part, Pause, PauseFrom, Quantiles, RateCurve, Relation, Sessions, Sharing, Tail, Warning,
 };
+pub use notation::NotThat;
 pub use replay::{Models, TraceReplay, TraceSpec};
 pub use row::{Fate, Place, Prefix, Row, Rows, TraceTime};
-pub use value::NotThat;
 pub use write::RowWriter;

@@ -101,7 +101,8 @@ impl TraceSpec {
     /// The workload described.
     ///
     /// The file is read twice: now, to check every row and to count them, and then again while requests are drawn, so
-    /// that no more of it is in memory than the next request.
+    /// that no more of it is in memory than the next request. What is no file, such as `/dev/stdin`, is read once, and
+    /// held in memory.
     ///
     /// # Errors
     /// [`TraceError::InFile`] at the first row that cannot be read or replayed.
@@ -122,13 +123,19 @@ impl TraceSpec {
 
     fn open(&self, source: Option<u16>, streams: &RngStreams) -> Result<TraceReplay, TraceError> {
         let seed = streams.stream("trace", source.unwrap_or(0).into()).bits();
+        let in_file = |error: TraceError| error.in_file(&self.path);
+        let requests = self.requests_of(source, seed)?;
+        if !self.path.is_file() && !self.path.is_dir() {
+            return TraceReplay::held(requests).map_err(in_file);
+        }
         let mut total = 0;
-        for request in self.requests_of(source, seed)? {
-            request.map_err(|error| error.in_file(&self.path))?;
+        for request in requests {
+            request.map_err(in_file)?;
             total += 1;
         }
         Ok(TraceReplay {
             requests: Drawn::Read(Box::new(self.requests_of(source, seed)?)),
+            drawn: 0,
             total,
         })
     }
@@ -161,6 +168,7 @@ impl TraceSpec {
 /// kept to the end, since a trace does not say when they are done; nothing else is.
 pub struct TraceReplay {
     requests: Drawn,
+    drawn: u64,
     total: u64,
 }
 
@@ -177,11 +185,15 @@ impl TraceReplay {
     /// # Errors
     /// [`TraceError`] at the first row that cannot be read or replayed.
     pub fn of_rows(rows: impl Rows + 'static, spec: &TraceSpec) -> Result<Self, TraceError> {
-        let requests = Requests::new(Box::new(rows), spec, None);
+        Self::held(Requests::new(Box::new(rows), spec, None))
+    }
+
+    fn held(requests: Requests) -> Result<Self, TraceError> {
         let requests: Vec<_> = requests.collect::<Result<_, _>>()?;
         let total = requests.len() as u64;
         Ok(Self {
             requests: Drawn::Held(requests.into_iter()),
+            drawn: 0,
             total,
         })
     }
@@ -191,12 +203,18 @@ impl Workload for TraceReplay {
     fn next(&mut self) -> Option<Request> {
         match &mut self.requests {
             Drawn::Held(requests) => requests.next(),
-            Drawn::Read(requests) => match requests.next()? {
-                Ok(request) => Some(request),
-                Err(error) => {
-                    panic!("the trace was changed after its rows were checked: {error}")
-                }
-            },
+            Drawn::Read(requests) => {
+                let request = match requests.next().transpose() {
+                    Ok(request) => request,
+                    Err(error) => panic!("a trace changed after its rows were checked: {error}"),
+                };
+                assert!(
+                    request.is_some() || self.drawn == self.total,
+                    "a trace changed after its rows were checked: it has fewer"
+                );
+                self.drawn += u64::from(request.is_some());
+                request
+            }
         }
     }
 

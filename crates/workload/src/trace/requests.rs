@@ -81,10 +81,11 @@ impl Requests {
             Some(limit) if limit != output => request = request.stopping(output, limit),
             _ => {}
         }
-        request = match (&row.prefix, &row.session) {
-            (Prefix::Unknown, None) => request.repeatable_up_to(0),
-            (Prefix::Group { tokens, .. }, None) => request.repeatable_up_to(*tokens),
-            _ => request,
+        request = match &row.prefix {
+            Prefix::Unknown => request.repeatable_up_to(0),
+            Prefix::Group { tokens, .. } => request.repeatable_up_to(input.min(*tokens)),
+            Prefix::Blocks { .. } => request.repeatable_up_to(input),
+            Prefix::History | Prefix::Segments(_) => request,
         };
         request.class = row.class.unwrap_or_default();
         request.objective = row

@@ -1,17 +1,13 @@
 //! Numbers, times and texts of traces, read exactly.
 
-use core::fmt;
-use core::str::FromStr;
 use std::sync::Arc;
 
 use hashbrown::HashSet;
 use rustc_hash::FxBuildHasher;
 
 use super::columns::TimeUnit;
-use super::row::{Fate, Prefix, TraceTime};
+use super::row::TraceTime;
 use crate::client::SloClass;
-use crate::prompt::{ContentId, Segment};
-use crate::request::RequestId;
 
 /// What a number of tokens may be.
 pub(crate) const TOKENS: &str = "a whole number of tokens, from 0";
@@ -50,7 +46,7 @@ pub(crate) fn whole_of(number: f64) -> Option<u64> {
         clippy::cast_sign_loss,
         reason = "checked to be whole and within 53 bits"
     )]
-    (number >= 0.0 && number <= EXACT && number.fract() == 0.0).then_some(number as u64)
+    ((0.0..=EXACT).contains(&number) && number.fract() == 0.0).then_some(number as u64)
 }
 
 /// A whole number, negative ones too.
@@ -90,8 +86,7 @@ pub(crate) fn nanos(text: &str, unit: TimeUnit) -> Option<i64> {
     let text = text.trim_ascii();
     let (negative, digits) = match text.as_bytes() {
         [b'-', rest @ ..] => (true, rest),
-        [b'+', rest @ ..] => (false, rest),
-        rest => (false, rest),
+        [b'+', rest @ ..] | rest => (false, rest),
     };
     // Summed up below zero, where there is one number more.
     let mut sum = 0_i64;
@@ -130,16 +125,14 @@ pub(crate) fn nanos(text: &str, unit: TimeUnit) -> Option<i64> {
 
 /// A span of `unit`s in nanoseconds, from 0.
 pub(crate) fn span(text: &str, unit: TimeUnit) -> Option<u64> {
-    match nanos(text, unit) {
-        Some(nanos) => u64::try_from(nanos).ok(),
-        // Spans reach twice as far as times do.
-        None => {
-            let (whole, rest) = text.trim_ascii().split_once('.').unwrap_or((text, ""));
-            let rest = nanos(&format!("0.{rest}"), unit)?;
-            let whole = self::whole(whole)?.checked_mul(unit.nanos().into())?;
-            whole.checked_add(u64::try_from(rest).ok()?)
-        }
+    if let Some(nanos) = nanos(text, unit) {
+        return u64::try_from(nanos).ok();
     }
+    // Spans reach twice as far as times do.
+    let (units, rest) = text.trim_ascii().split_once('.').unwrap_or((text, ""));
+    let rest = nanos(&format!("0.{rest}"), unit)?;
+    let units = whole(units)?.checked_mul(unit.nanos().into())?;
+    units.checked_add(u64::try_from(rest).ok()?)
 }
 
 /// A number of `unit`s in nanoseconds.
@@ -268,134 +261,129 @@ impl Texts {
     }
 }
 
-/// Of the shape `answered`, `timed-out`, `failed` or `failed WHY`; empty if unknown.
-impl fmt::Display for Fate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown => Ok(()),
-            Self::Answered => f.write_str("answered"),
-            Self::TimedOut => f.write_str("timed-out"),
-            Self::Failed { why } if why.is_empty() => f.write_str("failed"),
-            Self::Failed { why } => write!(f, "failed {why}"),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_tokens_are_whole_and_not_negative() {
+        let good = [
+            ("0", 0),
+            (" 12 ", 12),
+            ("12.0", 12),
+            ("1.5e3", 1500),
+            ("18446744073709551615", u64::MAX),
+        ];
+        for (text, number) in good {
+            assert_eq!(whole(text), Some(number), "{text}");
+        }
+        let bad = [
+            "",
+            " ",
+            "-1",
+            "-0.5",
+            "1.5",
+            "1e30",
+            "NaN",
+            "inf",
+            "0x10",
+            "1_000",
+            "1 2",
+            "ten",
+            "18446744073709551616",
+        ];
+        for text in bad {
+            assert_eq!(whole(text), None, "{text}");
         }
     }
-}
 
-/// What a text that should be a [`Fate`] or a [`Prefix`] is not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("allowed is {0}")]
-pub struct NotThat(pub(crate) &'static str);
-
-impl FromStr for Fate {
-    type Err = NotThat;
-
-    fn from_str(text: &str) -> Result<Self, NotThat> {
-        Ok(match text {
-            "" => Self::Unknown,
-            "answered" => Self::Answered,
-            "timed-out" => Self::TimedOut,
-            "failed" => Self::Failed { why: Arc::from("") },
-            _ => Self::Failed {
-                why: Arc::from(
-                    text.strip_prefix("failed ")
-                        .ok_or(NotThat("answered, timed-out, failed or failed WHY"))?,
-                ),
-            },
-        })
-    }
-}
-
-/// Of the shape `history`, `group TOKENS NAME`, `blocks TOKENS ID;ID;…` (tokens of each block) or
-/// `segments CONTENT:OFFSET:LENGTH;…`, where the content that request `n` generates is `output-n`; empty if
-/// unknown.
-impl fmt::Display for Prefix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown => Ok(()),
-            Self::History => f.write_str("history"),
-            Self::Group { group, tokens } => write!(f, "group {tokens} {group}"),
-            Self::Blocks { ids, block_tokens } => {
-                write!(f, "blocks {block_tokens} ")?;
-                for (index, id) in ids.iter().enumerate() {
-                    let separator = if index > 0 { ";" } else { "" };
-                    write!(f, "{separator}{id}")?;
-                }
-                Ok(())
-            }
-            Self::Segments(segments) => {
-                f.write_str("segments ")?;
-                for (index, segment) in segments.iter().enumerate() {
-                    let separator = if index > 0 { ";" } else { "" };
-                    let Segment { offset, len, .. } = segment;
-                    match segment.content.as_output() {
-                        Some(id) => write!(f, "{separator}output-{}:{offset}:{len}", id.get())?,
-                        None => {
-                            write!(f, "{separator}{}:{offset}:{len}", segment.content.get())?;
-                        }
-                    }
-                }
-                Ok(())
-            }
-        }
-    }
-}
-
-impl FromStr for Prefix {
-    type Err = NotThat;
-
-    fn from_str(text: &str) -> Result<Self, NotThat> {
-        let not = NotThat(
-            "history, group TOKENS NAME, blocks TOKENS ID;ID;… or segments CONTENT:OFFSET:LENGTH;…",
+    #[test]
+    fn numbers_become_nanoseconds_exactly() {
+        let seconds = |text| nanos(text, TimeUnit::Seconds);
+        assert_eq!(
+            seconds("1700000000.123456789"),
+            Some(1_700_000_000_123_456_789)
         );
-        if text.is_empty() {
-            return Ok(Self::Unknown);
-        }
-        let (kind, rest) = text.split_once(' ').unwrap_or((text, ""));
-        match (kind, rest) {
-            ("history", "") => Ok(Self::History),
-            ("group", rest) => {
-                let (tokens, group) = rest.split_once(' ').ok_or(not)?;
-                Ok(Self::Group {
-                    group: Arc::from(group),
-                    tokens: tokens.parse().map_err(|_| not)?,
-                })
-            }
-            ("blocks", rest) => {
-                let (tokens, ids) = rest.split_once(' ').unwrap_or((rest, ""));
-                Ok(Self::Blocks {
-                    ids: listed(ids, |id| id.parse().ok()).ok_or(not)?,
-                    block_tokens: tokens.parse().map_err(|_| not)?,
-                })
-            }
-            ("segments", rest) => Ok(Self::Segments(listed(rest, segment).ok_or(not)?)),
-            _ => Err(not),
+        assert_eq!(seconds("0.0000000005"), Some(1));
+        assert_eq!(seconds("0.0000000004999"), Some(0));
+        assert_eq!(seconds("-1.5"), Some(-1_500_000_000));
+        assert_eq!(seconds("-9223372036.854775808"), Some(i64::MIN));
+        assert_eq!(seconds("9223372036.854775807"), Some(i64::MAX));
+        assert_eq!(seconds("9223372036.854775808"), None);
+        assert_eq!(seconds("1e-3"), Some(1_000_000));
+        assert_eq!(seconds(".5"), Some(500_000_000));
+        assert_eq!(nanos("1.5", TimeUnit::Nanoseconds), Some(2));
+        assert_eq!(nanos("1.2345", TimeUnit::Microseconds), Some(1_235));
+        for text in ["", ".", "-", "1.2.3", "1-2", "NaN", "1e400", "e5", "--1"] {
+            assert_eq!(seconds(text), None, "{text}");
         }
     }
-}
 
-/// What is joined by `;`.
-fn listed<T>(text: &str, parse: impl Fn(&str) -> Option<T>) -> Option<Vec<T>> {
-    if text.is_empty() {
-        return Some(Vec::new());
+    #[test]
+    fn spans_reach_as_far_as_64_bits() {
+        let seconds = |text| span(text, TimeUnit::Seconds);
+        assert_eq!(seconds("18446744073.709551615"), Some(u64::MAX));
+        assert_eq!(seconds("18446744073.709551616"), None);
+        assert_eq!(seconds("-1"), None);
+        assert_eq!(seconds("1.5"), Some(1_500_000_000));
     }
-    text.split(';').map(parse).collect()
-}
 
-fn segment(text: &str) -> Option<Segment> {
-    let mut parts = text.split(':');
-    let (content, offset, len) = (parts.next()?, parts.next()?, parts.next()?);
-    if parts.next().is_some() {
-        return None;
+    #[test]
+    fn dates_are_nanoseconds_since_1970() {
+        let at = |text| time(text, TimeUnit::Seconds).map(TraceTime::as_nanos);
+        let second = 1_000_000_000;
+        assert_eq!(at("1970-01-01 00:00:00"), Some(0));
+        assert_eq!(at("1969-12-31T23:59:59.5Z"), Some(-second / 2));
+        assert_eq!(at("2000-02-29 12:00:00"), Some(951_825_600 * second));
+        assert_eq!(
+            at("2024-05-10 00:00:00.009930+00:00"),
+            Some(1_715_299_200_009_930_000)
+        );
+        assert_eq!(
+            at("2023-11-16 18:15:46.6805900"),
+            Some(1_700_158_546_680_590_000)
+        );
+        let noon = at("2024-05-10 12:00:00");
+        for text in [
+            "2024-05-10 14:00:00+02:00",
+            "2024-05-10T06:30:00-0530",
+            "2024-05-10 13:00:00.0000000000+01",
+        ] {
+            assert_eq!(at(text), noon, "{text}");
+        }
+        let bad = [
+            "2023-02-29 00:00:00",
+            "1900-02-29 00:00:00",
+            "2024-13-01 00:00:00",
+            "2024-00-01 00:00:00",
+            "2024-04-31 00:00:00",
+            "2024-01-01 24:00:00",
+            "2024-01-01 00:60:00",
+            "2024-01-01 00:00:60",
+            "2024-01-01 00:00:00.",
+            "2024-01-01 00:00:00+1",
+            "2024-01-01 00:00:00+25:00",
+            "2024-01-01 00:00:00 UTC",
+            "2024-01-01",
+            "2024-01-01 00-00-00",
+            "9999-01-01 00:00:00",
+            "2024-0é-01 00:00:00",
+        ];
+        for text in bad {
+            assert_eq!(at(text), None, "{text}");
+        }
     }
-    let content = match content.strip_prefix("output-") {
-        Some(id) => ContentId::output_of(RequestId::new(id.parse().ok()?)),
-        None => ContentId::new(content.parse().ok().filter(|&id: &u64| id < 1 << 63)?),
-    };
-    let (offset, len): (u32, u32) = (offset.parse().ok()?, len.parse().ok()?);
-    offset.checked_add(len)?;
-    Some(Segment {
-        content,
-        offset,
-        len,
-    })
+
+    #[test]
+    fn few_texts_are_kept_once() {
+        let mut texts = Texts::default();
+        let [one, other] = [texts.keep("a"), texts.keep("a")].map(Option::unwrap_or_default);
+        assert!(Arc::ptr_eq(&one, &other));
+        assert_eq!(texts.keep(""), None);
+        for number in 0..Texts::MANY {
+            texts.keep(&number.to_string());
+        }
+        assert_eq!(texts.0.len(), Texts::MANY);
+        assert_eq!(texts.keep("one more").as_deref(), Some("one more"));
+    }
 }

@@ -176,8 +176,10 @@ impl Column {
 /// How the values of a field are stored.
 const fn physical(field: Field) -> PhysicalType {
     match field {
-        Field::Sent | Field::FirstToken | Field::Finished => PhysicalType::INT64,
-        Field::InputTokens
+        Field::Sent
+        | Field::FirstToken
+        | Field::Finished
+        | Field::InputTokens
         | Field::OutputTokens
         | Field::MaxTokens
         | Field::Turn

@@ -314,7 +314,7 @@ fn what_is_not_there_and_what_is_of_another_kind() {
             .as_ref()
             .unwrap_err()
             .to_string()
-            .starts_with("row 1: damaged Parquet")
+            .starts_with("row 1: unreadable Parquet")
     );
     let folder = Scratch::empty("t");
     let empty = items_of(&folder.folder);
@@ -336,7 +336,10 @@ fn a_client_of_servegen_that_makes_no_sense_is_refused() {
     let client = |trace: &str, dataset: &str| {
         let file = Scratch::new("chunk-1-trace.csv", trace);
         std::fs::write(file.folder.join("chunk-1-dataset.json"), dataset).unwrap();
-        items_of(&file.path)[0].as_ref().unwrap_err().to_string()
+        let items = items_of(&file.path);
+        let error = items[0].as_ref().unwrap_err();
+        assert!(items.len() == 1 && !error.is_about_one_row());
+        error.to_string()
     };
     let good = r#"{"0": {"input_tokens": {"1": 1}, "output_tokens": {"1": 1}}}"#;
     let ends = |error: String, end: &str| assert!(error.ends_with(end), "{error}");
@@ -346,19 +349,19 @@ fn a_client_of_servegen_that_makes_no_sense_is_refused() {
     );
     ends(
         client("0,1,1,Pareto\n", good),
-        "line 1, column 4 is \"Pareto\": allowed is Gamma, Weibull or Poisson",
+        "line 1: column 4 is \"Pareto\": allowed is Gamma, Weibull or Poisson",
     );
     ends(
         client("0,-1,1,Gamma\n", good),
-        "line 1, column 2 is \"-1\": allowed is 0, or above 0 and at most 1e6",
+        "line 1: column 2 is \"-1\": allowed is 0, or above 0 and at most 1e6",
     );
     ends(
         client("0,1,0,Gamma\n", good),
-        "line 1, column 3 is \"0\": allowed is a number above 0",
+        "line 1: column 3 is \"0\": allowed is a number above 0",
     );
     ends(
         client("5,1,1,Gamma\n5,1,1,Gamma\n", good),
-        "line 2, column 1 is \"5\": allowed is a start after that of the window before",
+        "line 2: column 1 is \"5\": allowed is a start after that of the window before",
     );
     ends(
         client("0,1,1,Gamma\n", "{}"),
@@ -369,6 +372,6 @@ fn a_client_of_servegen_that_makes_no_sense_is_refused() {
             "0,1,1,Gamma\n",
             r#"{"0": {"input_tokens": {"1": 0}, "output_tokens": {"1": 1}}}"#,
         ),
-        "row 1, input_tokens is \"{\\\"1\\\": 0}\": allowed is weights by lengths, with a finite weight above 0",
+        "row 1: input_tokens is \"{\\\"1\\\": 0}\": allowed is weights by lengths, with a finite weight above 0",
     );
 }

@@ -217,7 +217,7 @@ fn parquet_sample() -> Vec<u8> {
 fn parquet() {
     let content = parquet_sample();
     fuzz(150, &content, |content| {
-        read_all("t", content, Format::Parquet)
+        read_all("t", content, Format::Parquet);
     });
 }
 

@@ -106,6 +106,7 @@ fn at(nanos: i64) -> TraceTime {
     TraceTime::from_nanos(nanos)
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "as fields of rows are")]
 fn text(text: &str) -> Option<Arc<str>> {
     Some(Arc::from(text))
 }

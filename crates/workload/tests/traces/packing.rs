@@ -143,7 +143,7 @@ fn characters_that_lie_across_chunks_are_whole() {
             "x".repeat(shift)
         );
         for _ in 0..10_000 {
-            content.push_str(&format!("1,2,{model}\n"));
+            content.extend(["1,2,", &model, "\n"]);
         }
         let (_, rows) = read(&Scratch::new("t", content).path);
         assert!(

@@ -3,7 +3,8 @@
 use foretoken_des_kernel::RngStreams;
 use foretoken_workload::trace::{Place, Prefix, Row, TraceError, TraceReplay, TraceSpec};
 use foretoken_workload::{
-    BlockHash, BlockHasher, ContentId, Request, RequestId, Segment, Workload, WorkloadSpec,
+    BlockHash, BlockHasher, ContentId, Request, RequestId, Segment, SessionId, Workload,
+    WorkloadSpec,
 };
 
 use crate::{Scratch, row, sample, text};
@@ -118,7 +119,7 @@ fn limits_and_names_become_those_of_requests() {
     assert_eq!(flows, [1, 2, 0, 1]);
     let sessions: Vec<_> = requests
         .iter()
-        .map(|it| it.session.map(|id| id.get()))
+        .map(|it| it.session.map(SessionId::get))
         .collect();
     assert_eq!(sessions, [Some(0), Some(1), None, Some(0)]);
     assert_eq!(
@@ -163,6 +164,7 @@ fn blocks_are_shared_as_far_as_their_ids_are_equal() {
     assert_eq!(shared(&requests[0], &requests[2]), 4);
     assert_eq!(shared(&requests[2], &requests[3]), 8);
     assert_eq!(shared(&requests[0], &requests[4]), 0);
+    assert_eq!(requests[0].repeatable_tokens(), 180);
 }
 
 #[test]

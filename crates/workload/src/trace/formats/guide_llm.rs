@@ -19,7 +19,8 @@
 use std::sync::Arc;
 
 use super::super::columns::TimeUnit;
-use super::super::json::{Object, Pattern};
+use super::super::document::Pattern;
+use super::super::json::Object;
 use super::super::row::{Fate, TraceTime};
 use super::super::value::{self, TIME, TOKENS, Texts};
 use super::{Part, PartRows, Row, Rows, Text, TraceError};

@@ -20,7 +20,8 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use super::super::columns::TimeUnit;
-use super::super::json::{self, Object, Pattern};
+use super::super::document::Pattern;
+use super::super::json::{self, Object};
 use super::super::row::Fate;
 use super::super::value::{self, TIME, Texts, WHOLE};
 use super::{Part, PartRows, Row, Rows, Text, TraceError};

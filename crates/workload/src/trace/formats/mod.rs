@@ -16,10 +16,10 @@ mod vllm_bench;
 
 use super::columns::Columns;
 use super::csv::{Fields, Table};
+use super::document::{Document, Found, Pattern};
 use super::error::TraceError;
 use super::format::Format;
 use super::input::{Source, Text};
-use super::json::{Document, Found, Pattern};
 use super::lines::Lines;
 use super::row::{Place, Row, Rows};
 use super::value::Texts;

@@ -24,7 +24,8 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use super::super::columns::TimeUnit;
-use super::super::json::{self, Object, Pattern, bare};
+use super::super::document::Pattern;
+use super::super::json::{self, Object, bare};
 use super::super::row::{Fate, Place, Prefix, TraceTime};
 use super::super::value::{self, TIME, TOKENS, Texts};
 use super::{Part, PartRows, Row, Rows, Text, TraceError};

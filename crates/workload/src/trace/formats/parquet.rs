@@ -109,9 +109,12 @@ fn guarded<T>(
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(TraceError::broken(
             place,
-            format!("damaged Parquet: {error}"),
+            format!("unreadable Parquet: {error}"),
         )),
-        Err(_) => Err(TraceError::broken(place, "damaged Parquet")),
+        Err(_) => Err(TraceError::broken(
+            place,
+            "unreadable Parquet: it is damaged",
+        )),
     }
 }
 
@@ -321,7 +324,7 @@ impl Table {
         self.group += 1;
         let rows = group.metadata().num_rows();
         self.left = usize::try_from(rows).map_err(|_| {
-            TraceError::broken(place, format!("damaged Parquet: a group of {rows} rows"))
+            TraceError::broken(place, format!("unreadable Parquet: a group of {rows} rows"))
         })?;
         for column in &mut self.columns {
             let index = column.index;

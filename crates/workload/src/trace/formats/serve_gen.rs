@@ -1,7 +1,7 @@
 //! Clients of `ServeGen` (alibaba/ServeGen): not requests but a description of them.
 //!
 //! A client `N` is two files, `chunk-N-trace.csv` and `chunk-N-dataset.json`; a folder has many. Both are read as a
-//! whole, and bounded: 64 MiB each.
+//! whole, and bounded: a million windows, a dataset of 64 MiB.
 //!
 //! The trace has a row for each window, with or without a line of names before them:
 //!
@@ -47,6 +47,9 @@ const DATASET: &str = "-dataset.json";
 
 /// The largest dataset that is read.
 const MAX_FILE: u64 = 64 << 20;
+
+/// Windows of one client.
+const MAX_WINDOWS: usize = 1_000_000;
 
 /// Seconds of a window that is alone.
 const ALONE: u64 = 600;
@@ -230,6 +233,10 @@ fn windows(path: &Path) -> Result<Vec<Window>, TraceError> {
                 return Err(TraceError::bad(fields.place(), "column 1", start, allowed));
             }
             last.end = window.start;
+        }
+        if windows.len() == MAX_WINDOWS {
+            let problem = "more than a million windows, which is too many";
+            return Err(TraceError::broken(fields.place(), problem));
         }
         windows.push(window);
     }

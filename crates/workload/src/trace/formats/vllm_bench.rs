@@ -17,7 +17,8 @@
 use std::sync::Arc;
 
 use super::super::columns::TimeUnit;
-use super::super::json::{self, Document, Found, Pattern};
+use super::super::document::{Document, Found, Pattern};
+use super::super::json;
 use super::super::row::{Fate, Place, TraceTime};
 use super::super::value::{self, TIME, TOKENS, Texts};
 use super::{Row, Rows, Text, TraceError, empty};
