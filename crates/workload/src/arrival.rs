@@ -54,7 +54,7 @@ impl<P: ArrivalProcess + ?Sized> ArrivalProcess for Box<P> {
 /// assert!(serde_json::from_str::<ArrivalSpec>(r#"{"poisson": {"rate-rps": 0.0}}"#).is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum ArrivalSpec {
@@ -192,7 +192,7 @@ fn weibull_shape(cv: Positive) -> Result<Positive, WorkloadError> {
 }
 
 /// Part of a load with a steady rate.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Stage {
     /// Requests per second.

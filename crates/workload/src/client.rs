@@ -19,7 +19,7 @@ use crate::request::{FlowId, ObjectivePriority, Priority, Request};
 /// assert!(client.objective().is_sheddable());
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct ClientSpec {
     /// Class of service; `standard` by default.
@@ -85,7 +85,18 @@ impl Client {
 ///
 /// llm-d knows no classes, only the priority of a request's objective; each class stands for one.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Default,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]

@@ -21,7 +21,7 @@ use crate::spec::WorkloadSpec;
 /// assert!(error.contains("version is 7: known is 1"), "{error}");
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct WorkloadFile {
     /// Version of the layout (default: the present one).
@@ -35,6 +35,12 @@ pub struct WorkloadFile {
 }
 
 impl WorkloadFile {
+    /// The JSON Schema of such a file, for editors and checkers. What a schema cannot say, such as that a minimum is
+    /// below a maximum, is checked when a workload is built.
+    pub fn schema() -> serde_json::Value {
+        schemars::schema_for!(Self).to_value()
+    }
+
     /// A workload without a name, in the present layout.
     pub fn new(workload: impl Into<WorkloadSpec>) -> Self {
         Self {
@@ -46,8 +52,9 @@ impl WorkloadFile {
 }
 
 /// A version of the layout of files that this crate reads: 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "u32", into = "u32")]
+#[schemars(extend("const" = 1))]
 pub struct FileVersion(u32);
 
 impl FileVersion {

@@ -44,6 +44,7 @@ pub mod order;
 pub mod prompt;
 mod quantity;
 pub mod request;
+mod schema;
 pub mod shared_prefix;
 pub mod source;
 pub mod spec;

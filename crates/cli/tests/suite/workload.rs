@@ -253,3 +253,14 @@ fn what_cannot_be_done_is_said() {
         both.stderr
     );
 }
+
+#[test]
+fn the_schema_is_json_and_knows_the_kinds() {
+    let schema = json("workload schema");
+    assert_eq!(schema["title"], "WorkloadFile");
+    assert!(schema["$defs"]["TraceSpec"]["properties"]["path"].is_object());
+    let out = fresh("schema.json");
+    succeeds(&format!("workload schema --out {out}"));
+    let text = std::fs::read_to_string(out).expect("it was written");
+    assert_eq!(text, succeeds("workload schema"));
+}

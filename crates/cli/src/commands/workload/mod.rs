@@ -6,6 +6,7 @@ mod generate;
 mod inspect;
 mod pages;
 mod pictures;
+mod schema;
 mod source;
 mod text;
 
@@ -22,6 +23,7 @@ pub(crate) enum Workload {
     Inspect(inspect::Arguments),
     Clean(Box<clean::Arguments>),
     Convert(convert::Arguments),
+    Schema(schema::Arguments),
 }
 
 pub(crate) fn run(command: &Workload) -> Result<(), Failure> {
@@ -30,5 +32,6 @@ pub(crate) fn run(command: &Workload) -> Result<(), Failure> {
         Workload::Inspect(arguments) => inspect::run(arguments),
         Workload::Clean(arguments) => clean::run(arguments),
         Workload::Convert(arguments) => convert::run(arguments),
+        Workload::Schema(arguments) => schema::run(arguments),
     }
 }
