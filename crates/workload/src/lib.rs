@@ -7,7 +7,8 @@
 //!   [`Merge`].
 //! - [`synthetic`], [`shared_prefix`]: the built-in loads, and [`spec`], their form in
 //!   configurations.
-//! - [`trace`]: what was asked of real deployments, read from the files of fourteen formats, written, and replayed.
+//! - [`trace`]: what was asked of real deployments, read from the files of fourteen formats,
+//!   inspected, cleaned, written, and replayed.
 //! - [`arrival`], [`length`], [`dist`]: processes, distributions and the variates beneath them, with
 //!   the same bits on every platform.
 //! - [`order`]: [`QueueOrder`], who is next in a queue, shared by engines and gateways.

@@ -10,6 +10,9 @@ use super::source::{made, spec_or_trace};
 use crate::failure::Failure;
 use crate::output::is_closed;
 
+/// Standard output, as a file that rows are written to.
+const STDOUT: &str = "/dev/stdout";
+
 /// Write the requests of a workload as a table
 ///
 /// What is written is what a simulation with the same seed and replication is asked, to the token and the
@@ -42,8 +45,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             eprintln!("{written} requests written to {}", path.display());
             Ok(())
         }
+        // Opening it would empty a file that something is to be added to.
+        None if std::fs::metadata(STDOUT).is_ok_and(|about| about.is_file() && about.len() > 0) => {
+            Err(Failure::BadFlag {
+                flag: "--out",
+                problem: "standard output is a file that is not empty: name it here".to_owned(),
+            })
+        }
         // A reader that has seen enough (`| head`) is no failure.
-        None => match write(rows, Path::new("/dev/stdout"), OutputFormat::Csv) {
+        None => match write(rows, Path::new(STDOUT), OutputFormat::Csv) {
             Err(_) if is_closed() => Ok(()),
             written => Ok(written.map(|_| ())?),
         },
