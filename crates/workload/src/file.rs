@@ -1,6 +1,7 @@
 //! [`WorkloadFile`]: a workload that stands in a file of its own.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::spec::WorkloadSpec;
 
@@ -37,8 +38,10 @@ pub struct WorkloadFile {
 impl WorkloadFile {
     /// The JSON Schema of such a file, for editors and checkers. What a schema cannot say, such as that a minimum is
     /// below a maximum, is checked when a workload is built.
-    pub fn schema() -> serde_json::Value {
-        schemars::schema_for!(Self).to_value()
+    pub fn schema() -> Value {
+        let mut schema = schemars::schema_for!(Self).to_value();
+        without_examples(&mut schema);
+        schema
     }
 
     /// A workload without a name, in the present layout.
@@ -48,6 +51,22 @@ impl WorkloadFile {
             name: None,
             workload: workload.into(),
         }
+    }
+}
+
+/// Cuts descriptions in front of examples, which are in Rust.
+fn without_examples(schema: &mut Value) {
+    match schema {
+        Value::Object(entries) => {
+            if let Some(Value::String(text)) = entries.get_mut("description")
+                && let Some(end) = text.find("```")
+            {
+                text.truncate(text[..end].trim_end().len());
+            }
+            entries.values_mut().for_each(without_examples);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_examples),
+        _ => {}
     }
 }
 

@@ -106,6 +106,7 @@ mod tests {
             schema["properties"]["workload"]["$ref"],
             "#/$defs/WorkloadSpec"
         );
+        assert!(!schema.to_string().contains("```"));
         let text = schema["$defs"]["WorkloadSpec"].to_string();
         for kind in ["synthetic", "shared-prefix", "trace", "mix"] {
             assert!(text.contains(&format!("\"{kind}\"")), "{text}");

@@ -104,10 +104,16 @@ trait Stage: Send {
     /// Takes a row in and lets out what is ready.
     fn take(&mut self, row: Row, exit: &mut Exit<'_>) -> Result<(), TraceError>;
 
-    /// Lets out what is still held: no row follows.
-    fn finish(&mut self, _exit: &mut Exit<'_>) -> Result<(), TraceError> {
-        Ok(())
+    /// Lets out what is still held, or a part of it: no row follows.
+    fn finish(&mut self, _exit: &mut Exit<'_>) -> Result<Held, TraceError> {
+        Ok(Held::Nothing)
     }
+}
+
+/// What a step holds after it was told to finish.
+enum Held {
+    Nothing,
+    More,
 }
 
 /// Where rows leave a step; it keeps the books.
@@ -227,12 +233,13 @@ impl<R: Rows> Cleaned<R> {
                     self.state = State::Over;
                     return Ok(());
                 };
-                self.state = State::Emptying(number + 1);
                 let mut exit = Exit {
                     given: &mut running.given,
                     report: &mut running.report,
                 };
-                running.stage.finish(&mut exit)?;
+                if matches!(running.stage.finish(&mut exit)?, Held::Nothing) {
+                    self.state = State::Emptying(number + 1);
+                }
                 for row in core::mem::take(&mut running.given) {
                     running.report.rows_out += 1;
                     if let Err(bad) = pass(rest, row, &mut self.ready) {

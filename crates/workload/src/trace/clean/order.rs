@@ -4,7 +4,7 @@ use core::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::step::Late;
-use super::{Exit, Reason, Stage, sent};
+use super::{Exit, Held, Reason, Stage, sent};
 use crate::quantity::Seconds;
 use crate::trace::error::TraceError;
 use crate::trace::row::Row;
@@ -14,7 +14,7 @@ pub(super) struct Sort {
     /// Nanoseconds by which a row may be late; none holds everything.
     within: Option<i64>,
     late: Late,
-    held: BinaryHeap<Reverse<Held>>,
+    held: BinaryHeap<Reverse<Waiting>>,
     seen: u64,
     /// The latest time that was read, and that of the latest row let out.
     latest: i64,
@@ -67,7 +67,7 @@ impl Stage for Sort {
                 )),
             };
         }
-        self.held.push(Reverse(Held {
+        self.held.push(Reverse(Waiting {
             at,
             number: self.seen,
             overtakes: at < self.latest,
@@ -88,43 +88,48 @@ impl Stage for Sort {
         Ok(())
     }
 
-    fn finish(&mut self, exit: &mut Exit<'_>) -> Result<(), TraceError> {
-        while !self.held.is_empty() {
+    fn finish(&mut self, exit: &mut Exit<'_>) -> Result<Held, TraceError> {
+        // A few at a time, so that no second place holds all of them.
+        for _ in 0..1_000 {
             self.release(exit);
         }
-        Ok(())
+        Ok(if self.held.is_empty() {
+            Held::Nothing
+        } else {
+            Held::More
+        })
     }
 }
 
 /// A row in the order of its time, then of its number.
-struct Held {
+struct Waiting {
     at: i64,
     number: u64,
     overtakes: bool,
     row: Row,
 }
 
-impl Held {
+impl Waiting {
     const fn key(&self) -> (i64, u64) {
         (self.at, self.number)
     }
 }
 
-impl PartialEq for Held {
+impl PartialEq for Waiting {
     fn eq(&self, other: &Self) -> bool {
         self.key() == other.key()
     }
 }
 
-impl Eq for Held {}
+impl Eq for Waiting {}
 
-impl PartialOrd for Held {
+impl PartialOrd for Waiting {
     fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Held {
+impl Ord for Waiting {
     fn cmp(&self, other: &Self) -> core::cmp::Ordering {
         self.key().cmp(&other.key())
     }

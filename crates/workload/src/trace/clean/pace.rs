@@ -6,7 +6,7 @@ use foretoken_des_kernel::{Fingerprint, RngStreams};
 
 use super::filters::Draw;
 use super::step::{Resampling, Unit};
-use super::{Exit, Reason, Stage, moved, sent};
+use super::{Exit, Held, Reason, Stage, moved, sent};
 use crate::prompt::ContentId;
 use crate::quantity::Rate;
 use crate::trace::error::TraceError;
@@ -170,11 +170,11 @@ impl Stage for Resample {
         Ok(())
     }
 
-    fn finish(&mut self, exit: &mut Exit<'_>) -> Result<(), TraceError> {
+    fn finish(&mut self, exit: &mut Exit<'_>) -> Result<Held, TraceError> {
         let extent = self.extent();
         let rows = core::mem::take(&mut self.rows);
         let Some(last) = rows.last().map(|row| row.place) else {
-            return Ok(());
+            return Ok(Held::Nothing);
         };
         let Some((first, span, rate)) = extent else {
             return Err(TraceError::broken(
@@ -198,7 +198,7 @@ impl Stage for Resample {
             Resampling::Thin { .. } => self.thin(rows, quotient, exit),
             Resampling::Overlay {} => self.overlay(rows, (first, span), quotient, exit),
         }
-        Ok(())
+        Ok(Held::Nothing)
     }
 }
 

@@ -53,7 +53,7 @@ pub enum CleanStep {
     /// Puts rows in order of time; rows of one instant keep their order.
     Sort {
         /// How long before a row in front of it a row may have been sent, in seconds. Only the rows of that span are
-        /// held. Without it (the default) all rows are, 200 bytes and more each.
+        /// held. Without it (the default) all rows are, about half a kilobyte each.
         #[serde(rename = "within-s", default, skip_serializing_if = "Option::is_none")]
         within: Option<Seconds>,
         /// What becomes of a row that comes later than that.
