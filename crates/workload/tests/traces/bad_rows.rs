@@ -108,6 +108,22 @@ fn a_bad_line_of_json_is_named_and_the_next_one_is_read() {
 }
 
 #[test]
+fn a_bad_line_of_a_table_of_json_is_named_and_the_next_one_is_read() {
+    let good = r#"{"input-tokens": 1, "output-tokens": 2}"#;
+    let with = |line: &str| bad_row(&format!("{good}\n{line}\n{good}\n"), Format::Jsonl, 2);
+    assert_eq!(
+        with(r#"{"input-tokens": 1, "output-tokens": 2, "turn": [1]}"#),
+        "line 2, turn is \"[1]\": allowed is a whole number, from 0"
+    );
+    assert_eq!(
+        with(r#"{"input-tokens": 1, "output-tokens": null}"#),
+        "line 2, output-tokens is \"missing\": allowed is a whole number of tokens, from 0"
+    );
+    assert!(with("[1, 2]").starts_with("line 2, the row is \"[1, 2]\": allowed is a JSON object"));
+    assert!(with(&format!("{good} {good}")).contains("trailing characters"));
+}
+
+#[test]
 fn a_bad_element_of_each_report_is_named_and_the_next_one_is_read() {
     let good = r#"{"start_time": 1, "info": {"input_tokens": 1, "output_tokens": 2}}"#;
     let bad = r#"{"start_time": 1, "info": {"input_tokens": 1, "output_tokens": 1e99}}"#;

@@ -9,6 +9,7 @@ mod bad_rows;
 mod documents;
 mod fuzz;
 mod packing;
+mod parquet_files;
 mod replay;
 mod round_trip;
 mod tables;

@@ -256,6 +256,21 @@ impl Values {
             Some(value) => value.push_to(text).map(|()| true),
         })
     }
+
+    /// Makes of a negative number in `text` the one that its bits are without a sign.
+    fn drop_sign(&self, text: &mut String) {
+        if !text.starts_with('-') {
+            return;
+        }
+        let unsigned = match self {
+            Self::Int32(_) => text.parse().ok().map(|it: i32| it.cast_unsigned().into()),
+            Self::Int64(_) => text.parse().ok().map(i64::cast_unsigned),
+            _ => None,
+        };
+        if let Some(number) = unsigned {
+            *text = u64::to_string(&number);
+        }
+    }
 }
 
 /// A value as text.
@@ -357,13 +372,12 @@ impl Table {
             };
             self.text.clear();
             let there = values.write(at, &mut self.text);
+            if column.unsigned {
+                values.drop_sign(&mut self.text);
+            }
             let needed = matches!(column.field, Field::InputTokens | Field::OutputTokens);
             let good = match there {
                 Some(false) => !needed,
-                Some(true) if column.unsigned && self.text.starts_with('-') => {
-                    unsign(&mut self.text);
-                    true
-                }
                 Some(true) => true,
                 None => false,
             };
@@ -393,14 +407,6 @@ impl Table {
             }
         }
         bad.map_or(Ok(Some(row)), Err)
-    }
-}
-
-/// Makes of a negative number the one that an unsigned column means by its bits.
-fn unsign(text: &mut String) {
-    if let Ok(number) = text.parse::<i64>() {
-        text.clear();
-        let _ = write!(text, "{}", number.cast_unsigned());
     }
 }
 
