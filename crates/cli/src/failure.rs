@@ -32,6 +32,12 @@ pub(crate) enum Failure {
         value: String,
         allowed: &'static str,
     },
+    #[error("{flag}: {problem}")]
+    BadFlag { flag: &'static str, problem: String },
+    #[error(transparent)]
+    Trace(#[from] foretoken::workload::trace::TraceError),
+    #[error("{}: cannot draw: {problem}", path.display())]
+    Picture { path: PathBuf, problem: String },
     #[error("{missing} is missing: give {flag} or a scenario file")]
     Missing {
         missing: &'static str,
@@ -104,4 +110,31 @@ pub(crate) fn from_json<T: serde::de::DeserializeOwned>(
             path: path.into(),
             problem,
         })
+}
+
+/// Reads YAML; an error names the path to the offending key.
+pub(crate) fn from_yaml<T: serde::de::DeserializeOwned>(
+    path: &Path,
+    text: &str,
+) -> Result<T, Failure> {
+    let mut key = String::new();
+    let read = serde_saphyr::with_deserializer_from_str(text, |yaml| {
+        serde_path_to_error::deserialize(yaml).map_err(|error| {
+            key = error.path().to_string();
+            error.into_inner()
+        })
+    });
+    read.map_err(|error| {
+        let message = error.to_string();
+        // The command has a heading of its own.
+        let message = message.trim_start_matches("error: ");
+        let problem = match key.as_str() {
+            "" | "." => message.to_owned(),
+            key => format!("{key}: {message}"),
+        };
+        Failure::Malformed {
+            path: path.into(),
+            problem: problem.replace("<input>", &path.display().to_string()),
+        }
+    })
 }

@@ -1,5 +1,6 @@
 //! The command `foretoken`: predicts how an LLM serving deployment will behave.
 
+mod chart;
 mod commands;
 mod failure;
 mod output;
@@ -8,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{catalog, explain, fit, plan, run, validate};
+use commands::{catalog, explain, fit, plan, run, validate, workload};
 
 /// Foretells latency, throughput and memory of an LLM serving deployment, on a CPU.
 #[derive(Debug, Parser)]
@@ -20,13 +21,15 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Run(run::Arguments),
+    Run(Box<run::Arguments>),
     Validate(validate::Arguments),
     Explain(explain::Arguments),
     Plan(plan::Arguments),
     Catalog(catalog::Arguments),
     #[command(subcommand)]
     Fit(fit::Fit),
+    #[command(subcommand)]
+    Workload(workload::Workload),
 }
 
 fn main() -> ExitCode {
@@ -37,6 +40,7 @@ fn main() -> ExitCode {
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Catalog(arguments) => catalog::run(&arguments),
         Command::Fit(fit) => fit::run(&fit),
+        Command::Workload(command) => workload::run(&command),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -88,3 +88,10 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
         _ => Ok(()),
     }
 }
+
+/// Whether nobody reads standard output any more.
+pub(crate) fn is_closed() -> bool {
+    let mut out = io::stdout();
+    let written = out.write_all(b"\n").and_then(|()| out.flush());
+    written.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe)
+}

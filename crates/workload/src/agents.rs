@@ -46,7 +46,7 @@ use crate::sessions::StartSpec;
 /// assert!((0..20).all(|_| load.next().is_some()));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct AgentsSpec {
     /// Who starts agents, and when the load ends.
@@ -88,7 +88,7 @@ pub struct AgentsSpec {
 
 /// Agents that agents start, as configurations give them. They have the same system prompt and tools, and a
 /// context of their own.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct SubAgentsSpec {
     /// How likely an answer starts some, 0 to 1.

@@ -50,7 +50,7 @@ use crate::spread::{SpreadSpec, unit_lognormal};
 /// assert!(load.next().expect("a thousand").flow.get() < 50);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ClientsSpec {
     /// How many clients there are and how often each asks.
@@ -103,7 +103,7 @@ pub struct ClientsSpec {
 
 /// How many clients there are and how often each asks, as configurations give it. Client 0 of `zipf`
 /// asks the most.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(
     rename_all = "kebab-case",
     deny_unknown_fields,
@@ -144,7 +144,7 @@ pub enum ClientRates {
 }
 
 /// The gaps between the requests of a client, as configurations give them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum ClientGaps {

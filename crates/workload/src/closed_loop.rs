@@ -35,7 +35,7 @@ use crate::sessions::{SessionsSpec, StartSpec};
 /// assert_eq!(load.upcoming(), Upcoming::AfterAnswer);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ClosedLoopSpec {
     /// How many users there are, 1 to 2^24.

@@ -17,7 +17,9 @@ use crate::length::{LengthDistribution, LengthSpec, Lengths};
 /// assert_eq!(error, "length-correlation is 1.5: allowed is -1 to 1");
 /// # Ok::<(), foretoken_workload::WorkloadError>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, PartialOrd, Default, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(try_from = "f64", into = "f64")]
 pub struct Correlation(f64);
 

@@ -19,7 +19,7 @@ const LONGEST: f64 = 1e9;
 /// assert!(DelaySpec::Uniform { min_s: 5.0, max_s: 1.0 }.check().is_err());
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(
     rename_all = "kebab-case",
     rename_all_fields = "kebab-case",

@@ -9,7 +9,8 @@
 //!   configurations.
 //! - [`clients`], [`prefix`], [`preset`]: loads of many clients, texts that prompts share, and loads by
 //!   name.
-//! - [`trace`]: what was asked of real deployments, read from the files of fourteen formats, written, and replayed.
+//! - [`trace`]: what was asked of real deployments, read from the files of fourteen formats,
+//!   inspected, cleaned, written, and replayed.
 //! - [`arrival`], [`length`], [`dist`]: processes, distributions and the variates beneath them, with
 //!   the same bits on every platform.
 //! - [`order`]: [`QueueOrder`], who is next in a queue, shared by engines and gateways.
@@ -44,6 +45,7 @@ pub mod count;
 pub mod delay;
 pub mod dist;
 mod error;
+mod file;
 pub mod length;
 pub mod lifecycle;
 pub mod merge;
@@ -77,6 +79,7 @@ pub use conversation::Conversations;
 pub use count::CountSpec;
 pub use delay::DelaySpec;
 pub use error::WorkloadError;
+pub use file::{FileVersion, UnknownVersion, WorkloadFile};
 pub use length::{LengthBin, LengthDistribution, LengthPart, LengthSpec};
 pub use lifecycle::{
     DecodeRun, Ended, Ending, FinishReason, Lifecycle, Occurrence, RejectReason, TokenRun,

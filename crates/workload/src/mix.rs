@@ -14,7 +14,7 @@ use crate::request::Request;
 
 /// A class of service and its share of the requests, as configurations give it. It takes the place of
 /// the class of the load's [`ClientSpec`], with the priority of the objective that comes with it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ClassShare {
     /// Class of service.
@@ -43,7 +43,7 @@ pub struct ClassShare {
 /// assert_eq!(spec.count, Some(20));
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct AdapterSpec {
     /// How many, called `adapter-0`, `adapter-1`, and so on; or else `names`.

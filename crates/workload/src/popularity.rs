@@ -17,7 +17,7 @@ use crate::quantity::Positive;
 /// assert_eq!(spec, PopularitySpec::Zipf { exponent: 1.1.try_into()? });
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum PopularitySpec {

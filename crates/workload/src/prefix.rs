@@ -33,7 +33,7 @@ use crate::prompt::{ContentId, Segment};
 /// assert_eq!(request.repeatable_tokens(), request.prompt.tokens() - 50);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(
     rename_all = "kebab-case",
     rename_all_fields = "kebab-case",
@@ -75,7 +75,7 @@ pub enum PrefixSpec {
 }
 
 /// A level of a tree of texts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct TreeLevel {
     /// Texts of this level under each text of the level before; at least 1.
@@ -88,7 +88,9 @@ pub struct TreeLevel {
 }
 
 /// In which order a request has its documents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum DocumentOrder {

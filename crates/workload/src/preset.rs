@@ -31,7 +31,7 @@ use crate::synthetic::SyntheticSpec;
 /// assert!(load.prefix.is_some());
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct PresetSpec {
     /// Which.
@@ -48,7 +48,9 @@ pub struct PresetSpec {
 
 /// What a load is for. Where a published figure stands behind a number it is named; every other number,
 /// all deviations among them, is our choice of something plausible, to be replaced by what is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Preset {

@@ -18,6 +18,8 @@ macro_rules! positive_number {
     ($(#[$doc:meta])* $name:ident, $field:literal, $max:expr, $allowed:literal) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
+        #[derive(schemars::JsonSchema)]
+        #[schemars(extend("exclusiveMinimum" = 0))]
         #[serde(try_from = "f64", into = "f64")]
         pub struct $name(f64);
 

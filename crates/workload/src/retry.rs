@@ -30,7 +30,7 @@ use crate::source::{Lookahead, Upcoming, Workload};
 /// assert_eq!(spec.backoff(3).as_secs_f64(), 4.0);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct RetrySpec {
     /// Retries after the first attempt, at least 1.

@@ -20,7 +20,7 @@ use crate::quantity::Seconds;
 /// Either `arrivals` (an open loop of conversations: somebody new, each time) or `users` (a closed loop: the
 /// same ones, one conversation after the other) is needed, and one of `sessions`, `requests` and `duration-s`,
 /// unless the arrivals come in stages.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct StartSpec {
     /// When somebody new starts a conversation.
@@ -151,7 +151,7 @@ impl StartSpec {
 /// assert!(matches!(load.upcoming(), Upcoming::At(_)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct SessionsSpec {
     /// Who starts sessions, and when the load ends.

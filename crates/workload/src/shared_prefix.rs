@@ -58,7 +58,7 @@ const INFLATION: core::ops::RangeInclusive<f64> = 0.25..=4.0;
 /// assert_eq!(first.output_tokens(), 248);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct SharedPrefixSpec {
     /// Number of system prompts; at least 1.

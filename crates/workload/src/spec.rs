@@ -31,7 +31,7 @@ use crate::trace::TraceSpec;
 /// assert_eq!(both.build(&RngStreams::new(1, 0))?.total(), Some(1000));
 /// # Ok::<(), foretoken_workload::WorkloadError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum WorkloadSpec {

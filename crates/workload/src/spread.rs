@@ -8,7 +8,7 @@ use crate::error::WorkloadError;
 use crate::quantity::Positive;
 
 /// How a quantity above 0 differs from client to client, as configurations give it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum SpreadSpec {

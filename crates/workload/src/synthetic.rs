@@ -39,7 +39,7 @@ use crate::source::Workload;
 /// assert!((200..=800).contains(&first.prompt.tokens()));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct SyntheticSpec {
     /// When requests arrive.

@@ -10,7 +10,8 @@ use foretoken::workload::{LengthSpec, Synthetic, WorkloadSpec};
 use crate::commands::Extras;
 use crate::commands::deployment::DeploymentFlags;
 use crate::commands::gateway::{GatewayFlags, relative_to};
-use crate::failure::{Failure, from_json, read};
+use crate::commands::workload::spec_or_trace;
+use crate::failure::{Failure, from_json, from_yaml, read};
 use crate::output::{JsonOutput, Lines};
 
 /// Simulate a deployment under a workload
@@ -55,6 +56,9 @@ pub(crate) struct Arguments {
 /// A simple load, in place of the file's whole workload. Richer ones are described in a file.
 #[derive(Debug, Args)]
 struct WorkloadFlags {
+    /// Workload file (YAML or JSON) or trace, in place of a rate
+    #[arg(long, value_name = "FILE", conflicts_with = "rate")]
+    workload: Option<PathBuf>,
     /// Requests per second, Poisson
     #[arg(long, value_name = "RPS")]
     rate: Option<f64>,
@@ -111,16 +115,10 @@ impl Arguments {
             None => (None, None),
         };
         let deployment = self.deployment.apply(deployment)?;
-        let workload = match (self.workload.rate, workload) {
-            (Some(rate), _) => self.workload.spec(rate)?,
-            (None, Some(workload)) => workload,
-            (None, None) => {
-                return Err(Failure::Missing {
-                    missing: "the load",
-                    flag: "--rate",
-                });
-            }
-        };
+        let workload = self.workload.spec()?.or(workload).ok_or(Failure::Missing {
+            missing: "the load",
+            flag: "--rate",
+        })?;
         // What no flag speaks of stays as the file has it.
         let mut scenario = match base {
             Some(base) => Scenario {
@@ -140,13 +138,21 @@ impl Arguments {
 }
 
 impl WorkloadFlags {
-    fn spec(&self, rate: f64) -> Result<WorkloadSpec, Failure> {
+    fn spec(&self) -> Result<Option<WorkloadSpec>, Failure> {
+        if let Some(path) = &self.workload {
+            return spec_or_trace(path).map(Some);
+        }
+        let Some(rate) = self.rate else {
+            return Ok(None);
+        };
         let (prompt, output) = (
             LengthSpec::constant(self.prompt_tokens.unwrap_or(512)),
             LengthSpec::constant(self.output_tokens.unwrap_or(256)),
         );
         let requests = self.requests.unwrap_or(1000);
-        Ok(Synthetic::poisson(rate, requests, prompt, output)?.into())
+        Ok(Some(
+            Synthetic::poisson(rate, requests, prompt, output)?.into(),
+        ))
     }
 }
 
@@ -159,33 +165,13 @@ fn scenario(path: &Path) -> Result<Scenario, Failure> {
     let mut scenario: Scenario = if json {
         from_json(path, &text)?
     } else {
-        from_yaml(&text).map_err(|problem| Failure::Malformed {
-            path: path.into(),
-            problem: problem.replace("<input>", &path.display().to_string()),
-        })?
+        from_yaml(path, &text)?
     };
+    scenario
+        .workload
+        .rebase(path.parent().unwrap_or(Path::new("")));
     if let Some(gateway) = &mut scenario.gateway {
         relative_to(path, gateway);
     }
     Ok(scenario)
-}
-
-/// Reads YAML; an error names the path to the offending key.
-fn from_yaml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
-    let mut key = String::new();
-    let read = serde_saphyr::with_deserializer_from_str(text, |yaml| {
-        serde_path_to_error::deserialize(yaml).map_err(|error| {
-            key = error.path().to_string();
-            error.into_inner()
-        })
-    });
-    read.map_err(|error| {
-        let message = error.to_string();
-        // The command has a heading of its own.
-        let message = message.trim_start_matches("error: ");
-        match key.as_str() {
-            "" | "." => message.to_owned(),
-            key => format!("{key}: {message}"),
-        }
-    })
 }

@@ -4,3 +4,4 @@ mod bad_input;
 mod commands;
 mod fit_runtime;
 mod support;
+mod workload;

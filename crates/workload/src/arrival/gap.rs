@@ -18,7 +18,7 @@ use crate::quantity::{Positive, Rate};
 /// assert_eq!(spec, Variation::Shape(0.5.try_into()?));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Variation {
     /// Standard deviation over mean. For Weibull gaps from 0.01 to 100.
@@ -28,7 +28,7 @@ pub enum Variation {
 }
 
 /// A rate with a [`Variation`], as configurations give it: `rate-rps` and one of `cv` and `shape`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "VariedForm", into = "VariedForm")]
 pub struct Varied {
     /// Requests per second.
@@ -38,7 +38,7 @@ pub struct Varied {
 }
 
 /// How [`Varied`] is written.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct VariedForm {
     rate_rps: Rate,
@@ -82,7 +82,7 @@ impl From<Varied> for VariedForm {
 /// Where the rate varies, gaps are counted in expected requests: a gap of 1 ends when the integral of
 /// the rate since the last arrival is 1. With exponential gaps that is the inhomogeneous Poisson
 /// process.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum GapSpec {

@@ -10,7 +10,7 @@ use crate::error::WorkloadError;
 use crate::quantity::Seconds;
 
 /// A state of a Markov-modulated Poisson process, as configurations give it.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct MmppState {
     /// Requests per second; from 0.

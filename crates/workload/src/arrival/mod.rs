@@ -73,7 +73,7 @@ impl<P: ArrivalProcess + ?Sized> ArrivalProcess for Box<P> {
 /// assert!(serde_json::from_str::<ArrivalSpec>(r#"{"poisson": {"rate-rps": 0.0}}"#).is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(
     rename_all = "kebab-case",
     rename_all_fields = "kebab-case",

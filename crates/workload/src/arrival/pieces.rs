@@ -8,7 +8,7 @@ use crate::error::WorkloadError;
 use crate::quantity::{Rate, Seconds, round_u64};
 
 /// Part of a load with a constant or linearly changing rate, as configurations give it.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Piece {
     /// Requests per second, at the start of the piece; from 0.
@@ -21,7 +21,9 @@ pub struct Piece {
 }
 
 /// What comes behind the last piece.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum AfterPieces {

@@ -8,7 +8,7 @@ use crate::error::WorkloadError;
 use crate::quantity::Seconds;
 
 /// A span in which the rate is multiplied, as configurations give it.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spike {
     /// When it begins (the first time), in seconds from the start; from 0.

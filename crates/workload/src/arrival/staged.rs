@@ -10,7 +10,7 @@ use crate::quantity::{Rate, Seconds, round_u64};
 use crate::request::StageId;
 
 /// Part of a load with a steady rate.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Stage {
     /// Requests per second.

@@ -68,7 +68,7 @@ const fn unlimited() -> u32 {
 /// assert!(LengthSpec::uniform(800, 200).build().is_err());
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum LengthSpec {
@@ -231,7 +231,7 @@ pub enum LengthSpec {
 }
 
 /// A range of lengths in a histogram.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct LengthBin {
     /// The shortest, at least 1.
@@ -243,7 +243,7 @@ pub struct LengthBin {
 }
 
 /// A distribution in a mixture.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct LengthPart {
     /// Share of all draws, relative to the other parts; finite, from 0.

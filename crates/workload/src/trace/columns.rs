@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::error::TraceError;
 
 /// Unit of times and spans that are given as numbers. Times that are written as dates need none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum TimeUnit {
     /// Seconds, with any fraction; the default.
@@ -147,7 +149,7 @@ const TIME_UNIT: &str = "time-unit";
 /// assert_eq!("sent=t,input-tokens=prompt_len,time-unit=milliseconds".parse(), Ok(columns));
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(
     try_from = "BTreeMap<String, String>",
     into = "BTreeMap<String, String>"

@@ -16,7 +16,7 @@ use super::{detect, formats};
 macro_rules! named {
     ($(#[$outer:meta])* $type:ident, $what:literal; $($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
         $(#[$outer])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
         #[non_exhaustive]
         pub enum $type {
             $($(#[$doc])* #[serde(rename = $name)] $variant,)*

@@ -28,7 +28,7 @@ use crate::turns::TurnByTurn;
 /// assert_eq!(spec.format, Some(Format::Azure));
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct TraceSpec {
     /// The file; a relative path is relative to the configuration that names it.
@@ -38,6 +38,7 @@ pub struct TraceSpec {
     pub format: Option<Format>,
     /// Names of columns, for tables.
     #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(with = "std::collections::BTreeMap<String, String>")]
     pub columns: Columns,
     /// How many times faster requests come than in the trace; above 0 (default 1, exactly as in the trace).
     #[serde(default = "one", skip_serializing_if = "is_one")]
@@ -57,7 +58,9 @@ pub struct TraceSpec {
 }
 
 /// When the turns of a recorded session are sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Turns {
     /// At the times of the trace, whether the turn before has been answered or not.
@@ -68,7 +71,9 @@ pub enum Turns {
 }
 
 /// What the models that a trace names are in a replay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Models {
     /// The model that is served, whatever it was called. Rows that this crate [made](super::Row::of) of requests

@@ -1,0 +1,172 @@
+//! Where rows come from: a trace, or a description of a workload, which makes them.
+
+use std::io::{IsTerminal as _, stderr};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use foretoken::prelude::{RngStreams, Workload, WorkloadSpec};
+use foretoken::workload::WorkloadFile;
+use foretoken::workload::trace::{
+    BadRows, Columns, Format, OpenOptions, Progress, Row, TraceError, TraceFile, TraceSpec,
+};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::failure::{Failure, from_json, from_yaml, read};
+
+/// Files from this size on show how far reading has come.
+const LARGE: u64 = 16 << 20;
+
+/// Descriptions in JSON are smaller than this; larger files are traces.
+const DESCRIPTION: u64 = 1 << 20;
+
+/// A trace and how to read it.
+#[derive(Debug, Args)]
+pub(crate) struct TraceFlags {
+    /// Format of the trace [default: told from its content]; `table` formats are csv, jsonl and parquet
+    #[arg(long, value_name = "FORMAT", value_parser = parse::<Format>)]
+    format: Option<Format>,
+    /// Columns of a table, as sent=TIME,input-tokens=IN,output-tokens=OUT,time-unit=milliseconds
+    #[arg(long, value_name = "FIELD=COLUMN,…", value_parser = parse::<Columns>)]
+    columns: Option<Columns>,
+    /// Leave out rows that cannot be read, and count them
+    #[arg(long)]
+    skip_bad_rows: bool,
+}
+
+fn parse<T: core::str::FromStr<Err = TraceError>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: TraceError| error.to_string())
+}
+
+impl TraceFlags {
+    pub(crate) const fn bad_rows(&self) -> BadRows {
+        if self.skip_bad_rows {
+            BadRows::Skip
+        } else {
+            BadRows::Stop
+        }
+    }
+
+    /// Opens the trace at `path`.
+    pub(crate) fn open(&self, path: &Path) -> Result<Opened, Failure> {
+        let options = OpenOptions {
+            format: self.format,
+            columns: self.columns.clone().unwrap_or_default(),
+        };
+        let trace = TraceFile::open(path, &options)?;
+        let (format, progress) = (trace.format, trace.progress());
+        let rows = Followed {
+            bar: bar(&progress),
+            rows: trace.into_rows(),
+            progress,
+            path: path.to_owned(),
+            given: 0,
+        };
+        Ok(Opened { format, rows })
+    }
+}
+
+/// A trace that is being read.
+pub(crate) struct Opened {
+    pub(crate) format: Format,
+    pub(crate) rows: Followed,
+}
+
+/// Rows of a file, while people at a terminal see how far reading has come. Errors name the file.
+pub(crate) struct Followed {
+    rows: Box<dyn foretoken::workload::trace::Rows>,
+    progress: Progress,
+    bar: ProgressBar,
+    path: PathBuf,
+    given: u64,
+}
+
+impl Iterator for Followed {
+    type Item = Result<Row, TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.given += 1;
+        if self.given.is_multiple_of(4096) {
+            self.bar.set_position(self.progress.bytes_read());
+        }
+        let item = self.rows.next();
+        if item.is_none() {
+            self.bar.finish_and_clear();
+        }
+        item.map(|row| {
+            row.map_err(|error| match error {
+                TraceError::InFile { .. } => error,
+                _ => error.in_file(&self.path),
+            })
+        })
+    }
+}
+
+/// A bar on standard error for a large file, if that is a terminal.
+fn bar(progress: &Progress) -> ProgressBar {
+    let bar = match progress.bytes_total() {
+        Some(bytes) if bytes >= LARGE && stderr().is_terminal() => {
+            ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::stderr())
+        }
+        _ => ProgressBar::hidden(),
+    };
+    let style = "{bar:30} {bytes}/{total_bytes} {eta}";
+    bar.with_style(
+        ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()),
+    )
+}
+
+/// Whether a file describes a workload: YAML does, JSON if it has a key of a description.
+fn is_description(path: &Path) -> bool {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    match ending.map(str::to_ascii_lowercase).as_deref() {
+        Some("yaml" | "yml") => true,
+        Some("json") => {
+            let small = std::fs::metadata(path).is_ok_and(|about| about.len() <= DESCRIPTION);
+            let text = small.then(|| std::fs::read_to_string(path).ok()).flatten();
+            let value = text.and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
+            value.is_some_and(|value| value.get("workload").is_some())
+        }
+        _ => false,
+    }
+}
+
+/// The description in a file, with paths that are relative to it; `None` if the file is none.
+pub(crate) fn description(path: &Path) -> Result<Option<WorkloadSpec>, Failure> {
+    if !is_description(path) {
+        return Ok(None);
+    }
+    let text = read(path)?;
+    let json = path
+        .extension()
+        .is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
+    let file: WorkloadFile = if json {
+        from_json(path, &text)?
+    } else {
+        from_yaml(path, &text)?
+    };
+    let mut workload = file.workload;
+    workload.rebase(path.parent().unwrap_or(Path::new("")));
+    Ok(Some(workload))
+}
+
+/// What a file of a workload or a trace stands for, as part of a scenario.
+pub(crate) fn spec_or_trace(path: &Path) -> Result<WorkloadSpec, Failure> {
+    Ok(match description(path)? {
+        Some(workload) => workload,
+        None => TraceSpec::new(path).into(),
+    })
+}
+
+/// At most `limit` requests that `spec` describes, as rows; it must end by itself or by the limit.
+pub(crate) fn made(
+    spec: &WorkloadSpec,
+    streams: &RngStreams,
+    limit: Option<u64>,
+) -> Result<impl Iterator<Item = Result<Row, TraceError>> + Send + use<>, Failure> {
+    let mut load: Box<dyn Workload> = spec.build(streams)?;
+    let limit = limit.map_or(usize::MAX, |limit| {
+        usize::try_from(limit).unwrap_or(usize::MAX)
+    });
+    let requests = core::iter::from_fn(move || load.next());
+    Ok(requests.take(limit).map(|request| Ok(Row::of(&request))))
+}
