@@ -18,7 +18,8 @@ use crate::source::{Lookahead, Upcoming, Workload};
 /// before it: by the numbers of stages given to [`Merge::with_stages`], else by one stage for each
 /// source. What a request generates is identified by its new number, also where a later prompt of
 /// the same source quotes it. Other content is left as it is: sources that are built under
-/// different source numbers share none (see [`ContentId::of_source`]), and those that name the same
+/// different source numbers share none (see
+/// [`ContentId::of_source`](crate::ContentId::of_source)), and those that name the same
 /// content mean the same text. So one source may repeat what another
 /// [says](Request::repeatable_up_to) that nobody does, and no source is believed that, unless they
 /// are [distinct](Self::distinct).

@@ -1,7 +1,7 @@
 //! [`Conversations`]: clients that wait for an answer before they ask again. Sessions, agents and closed loops
 //! are all made of them.
 //!
-//! A conversation is a [line](line) of requests with a context that grows by what is asked and what is
+//! A conversation is a line of requests with a context that grows by what is asked and what is
 //! answered. An agent's line may branch into the lines of sub-agents, and goes on when all of them have ended.
 //! Everything that is drawn for a line comes from streams of its own, named after the line, so that the order
 //! in which answers come moves no draw.
