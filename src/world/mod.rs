@@ -1,5 +1,6 @@
 //! The one model of the kernel: introduces workload, gateways, engines, links and sink to each other.
 
+mod catching_up;
 mod event;
 mod flight;
 mod instance;
@@ -25,6 +26,7 @@ use rustc_hash::FxBuildHasher;
 use crate::cluster::{Freshness, PoolChange};
 use crate::error::Error;
 use crate::simulation::RunEnd;
+use catching_up::Levels;
 use event::Event;
 use flight::Flight;
 use instance::Instance;
@@ -66,6 +68,7 @@ pub(crate) struct World<S> {
     /// Buffers.
     said: Vec<GatewayEvent>,
     reported: Reported,
+    levels: Levels,
     sink: S,
     failure: Option<Error>,
 }
@@ -134,6 +137,7 @@ impl<S: MetricSink> World<S> {
             horizon: parts.horizon,
             said: Vec::new(),
             reported: Reported::default(),
+            levels: Levels::default(),
             sink: parts.sink,
             failure: None,
         };
@@ -157,7 +161,7 @@ impl<S: MetricSink> World<S> {
         let stop = stop.when(|world: &Self| world.failure.is_some());
         let reason = kernel.run_with(stop, &mut ());
         let (now, events) = (kernel.now(), kernel.events_handled());
-        let world = kernel.into_model();
+        let mut world = kernel.into_model();
         let at = match reason {
             // Gateways read metrics for a little longer than anybody needs them.
             StopReason::QueueExhausted => world.last,
@@ -166,6 +170,7 @@ impl<S: MetricSink> World<S> {
         if let Some(failure) = world.failure {
             return Err(failure);
         }
+        world.tell_levels(after(now));
         world.assert_conserved();
         let mut engines = world.engines.iter();
         if let Some(stalled) = engines.find(|instance| instance.engine.is_stalled()) {
@@ -393,11 +398,16 @@ impl<S: MetricSink> World<S> {
         self.mark_unseen(engine);
         let instance = &mut self.engines[engine];
         if let Some(level) = instance.take_level() {
-            self.sink.on_level(cx.now(), &level);
+            self.levels.push(cx.now(), level);
         }
-        let wake = instance.engine.next_wake();
-        if let Some((time, asked)) = instance.wake_up.ask(wake) {
-            cx.at(time, Event::Wake { engine, asked });
+        let quiet = instance.engine.quiet_until();
+        if let Some((time, asked)) = instance.wake_up.ask(quiet) {
+            let event = if instance.engine.next_wake() < quiet {
+                Event::Look { engine, asked }
+            } else {
+                Event::Wake { engine, asked }
+            };
+            cx.at(time, event);
         }
     }
 }
@@ -417,7 +427,9 @@ impl<S: MetricSink> Model for World<S> {
                 | Event::KvEvents { .. }
                 | Event::Gateway { .. }
                 | Event::Pool { .. }
+                | Event::Look { .. }
         );
+        self.thin_out_levels(cx.now());
         match event {
             Event::Arrival => self.arrive(cx),
             Event::Pool { change } => self.change_pool(change, cx),
@@ -447,12 +459,19 @@ impl<S: MetricSink> Model for World<S> {
                     self.move_blocks(cx);
                 }
             }
+            Event::Look { engine, asked } => self.look(engine, asked, cx),
             Event::Wake { engine, asked } => self.wake(engine, asked, cx),
         }
         if matters {
             self.last = cx.now();
         }
     }
+}
+
+/// The first instant after one, if there is any.
+fn after(instant: SimTime) -> SimTime {
+    let next = instant.checked_add(SimDuration::from_nanos(1));
+    next.unwrap_or(instant)
 }
 
 /// Whether a request is over with this.

@@ -72,6 +72,9 @@ impl<S: MetricSink> World<S> {
 
     /// Shows a gateway that sees the present all engines as they are.
     pub(super) fn show_present(&mut self, gateway: usize, now: SimTime) {
+        if !self.unseen.is_empty() {
+            self.catch_all_up(now);
+        }
         let Some(unseen) = self.unseen.get_mut(gateway) else {
             return;
         };
@@ -121,7 +124,9 @@ impl<S: MetricSink> World<S> {
         if self.is_over() {
             return;
         }
-        let (now, poller) = (cx.now(), &mut self.pollers[number]);
+        let now = cx.now();
+        self.catch_up(self.pollers[number].engine, now);
+        let poller = &mut self.pollers[number];
         let mut answered = now;
         let instance = &mut self.engines[poller.engine];
         if instance.up {

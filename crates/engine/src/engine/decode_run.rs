@@ -18,8 +18,7 @@ const AT_ONCE: usize = 256;
 /// Times of decode steps that follow each other.
 #[derive(Debug, Default)]
 pub(super) struct DecodeTimes {
-    /// What makes up the shape of a step that follows the last one: its decodes, their context, and how
-    /// much of it is shared.
+    /// What [makes up](made_up) the shape of a step that follows the last one.
     expected: (u32, u64, u64),
     law: Option<Law>,
 }
@@ -41,6 +40,11 @@ impl Law {
         }
     }
 
+    /// That of the steps that are left.
+    fn rest(&self) -> DecodeLaw {
+        DecodeLaw::new(self.next, self.increment, self.steps)
+    }
+
     fn next(&mut self) -> Option<Fine> {
         self.steps = self.steps.checked_sub(1)?;
         let time = self.next;
@@ -53,9 +57,9 @@ impl DecodeTimes {
     /// The time of a step that is nothing but decodes. A law is asked for when a batch is seen a second
     /// time: one that changes with every step would ask in vain.
     pub(super) fn step(&mut self, shape: &StepShape, latency: &dyn LatencyModel) -> Fine {
-        let (decodes, context) = (shape.decodes, shape.decode_context);
-        let again = (decodes, context, shape.shared_context) == self.expected;
-        self.expected = (decodes, context + u64::from(decodes), shape.shared_context);
+        let (decodes, context, shared) = made_up(shape);
+        let again = (decodes, context, shared) == self.expected;
+        self.expected = (decodes, context + u64::from(decodes), shared);
         if !again {
             self.law = None;
             return latency.step(shape);
@@ -69,6 +73,26 @@ impl DecodeTimes {
             .and_then(Law::next)
             .unwrap_or_else(|| latency.step(shape))
     }
+
+    /// The law of a step that is nothing but decodes and of those that follow it, if there is one.
+    pub(super) fn law(
+        &mut self,
+        shape: &StepShape,
+        latency: &dyn LatencyModel,
+    ) -> Option<DecodeLaw> {
+        let made_up = made_up(shape);
+        let known = self.law.as_ref().is_some_and(|law| law.steps > 0);
+        if !known || made_up != self.expected {
+            self.expected = made_up;
+            self.law = latency.decode_law(shape).map(Law::new);
+        }
+        self.law.as_ref().map(Law::rest)
+    }
+}
+
+/// What makes up the shape of a step of decodes: how many, their context, and how much of it is shared.
+fn made_up(shape: &StepShape) -> (u32, u64, u64) {
+    (shape.decodes, shape.decode_context, shape.shared_context)
 }
 
 /// Decodes by the clock that make up a step.
@@ -100,13 +124,8 @@ impl Engine {
         };
         let arrives = self.inbox.first_key_value().map(|(key, _)| key.0);
         let until = arrives.map_or(until, |arrives| arrives.min(until));
-        let count = self.scheduler.decoding();
-        if self.launched.decodes != count {
-            self.launched = self.config.launched(StepShape::decode(count, 0));
-        }
-        let mut shape = self.launched;
-        let shared = self.scheduler.kv().shared_tokens();
-        shape.shared_context = shared;
+        let mut shape = self.next_decodes();
+        let (count, shared) = (shape.decodes, shape.shared_context);
         let host = self.config.host;
         let schedule = host.schedule + host.schedule_per_sequence * u64::from(count);
         let asynchronous = self.config.scheduler.scheduling == Scheduling::Asynchronous;
@@ -178,6 +197,18 @@ impl Engine {
         self.tell_decodes(report);
     }
 
+    /// The shape of the next step, if it does nothing but decode.
+    pub(super) fn next_decodes(&mut self) -> StepShape {
+        let count = self.scheduler.decoding();
+        if self.launched.decodes != count {
+            self.launched = self.config.launched(StepShape::decode(count, 0));
+        }
+        let mut shape = self.launched;
+        shape.decode_context = self.scheduler.decoded_context();
+        shape.shared_context = self.scheduler.kv().shared_tokens();
+        shape
+    }
+
     /// Tells the tokens of the batch, which leave at `times`.
     pub(super) fn tell_decodes(&mut self, report: &mut dyn FnMut(EngineEvent<'_>)) {
         let decodes = self.scheduler.decodes(&self.times);
@@ -206,7 +237,7 @@ impl Engine {
 
     /// The oldest and the newest batch, which may be the same, if the oldest is nothing but decodes by
     /// the clock, and the next step is certain to be so, too, but for limits and blocks.
-    fn decodes_in_flight(&self) -> Option<(InFlight, InFlight)> {
+    pub(super) fn decodes_in_flight(&self) -> Option<(InFlight, InFlight)> {
         let depth = match self.config.scheduler.scheduling {
             Scheduling::Asynchronous => 2,
             Scheduling::Synchronous => 1,
