@@ -42,13 +42,28 @@ impl Told {
 /// Levels that the sink has not been told of. Those of one engine are in the order of time.
 #[derive(Debug, Default)]
 pub(super) struct Levels {
+    /// Those of an engine alone are in order anyway.
+    lone: bool,
     untold: Vec<(SimTime, LevelRecord)>,
     order: Vec<u128>,
 }
 
 impl Levels {
-    pub(super) fn push(&mut self, at: SimTime, level: LevelRecord) {
-        self.untold.push((at, level));
+    /// For so many engines.
+    pub(super) fn of(engines: usize) -> Self {
+        Self {
+            lone: engines == 1,
+            ..Self::default()
+        }
+    }
+
+    /// The sink is told of a level, now or later.
+    pub(super) fn tell(&mut self, at: SimTime, level: &LevelRecord, sink: &mut impl MetricSink) {
+        if self.lone {
+            sink.on_level(at, level);
+        } else {
+            self.untold.push((at, *level));
+        }
     }
 
     /// Hands over all of them in the order of time; those of one instant in that in which they came.
@@ -151,7 +166,7 @@ impl<S: MetricSink> World<S> {
             }),
             EngineEvent::Level { at, stats } => {
                 *level = instance::level(level.instance, stats);
-                self.levels.push(at, *level);
+                self.levels.tell(at, level, &mut self.sink);
             }
             EngineEvent::Decodes(run) if reported.entries.is_empty() => {
                 *fruitless = 0;

@@ -118,6 +118,7 @@ impl<S: MetricSink> World<S> {
             .zip(parts.engines)
             .map(|(number, (engine, identity))| Instance::new(number, engine, identity))
             .collect();
+        let levels = Levels::of(engines.len());
         let mut world = Self {
             workload: parts.workload,
             next: None,
@@ -137,7 +138,7 @@ impl<S: MetricSink> World<S> {
             horizon: parts.horizon,
             said: Vec::new(),
             reported: Reported::default(),
-            levels: Levels::default(),
+            levels,
             sink: parts.sink,
             failure: None,
         };
@@ -398,7 +399,7 @@ impl<S: MetricSink> World<S> {
         self.mark_unseen(engine);
         let instance = &mut self.engines[engine];
         if let Some(level) = instance.take_level() {
-            self.levels.push(cx.now(), level);
+            self.levels.tell(cx.now(), &level, &mut self.sink);
         }
         let quiet = instance.engine.quiet_until();
         if let Some((time, asked)) = instance.wake_up.ask(quiet) {

@@ -62,11 +62,15 @@ impl<S: MetricSink> World<S> {
         }
     }
 
-    /// For each gateway that sees the present, what it has not seen yet.
+    /// For each gateway that sees the present, what it has not seen yet; nothing if none of them looks.
     pub(super) fn make_unseen(&self) -> Vec<Unseen> {
+        let mut gateways = self.gateways.iter();
+        let looks = gateways.any(|gateway| gateway.component.goes_by_reports());
         match self.freshness {
-            Freshness::Live => vec![Unseen::everyone(self.engines.len()); self.gateways.len()],
-            Freshness::Scraped(_) => Vec::new(),
+            Freshness::Live if looks => {
+                vec![Unseen::everyone(self.engines.len()); self.gateways.len()]
+            }
+            _ => Vec::new(),
         }
     }
 

@@ -119,7 +119,7 @@ pub(super) struct InFlight {
 impl Engine {
     /// Does the steps that are due before `until`, as long as they do nothing but decode.
     pub(super) fn run_decodes(&mut self, until: SimTime, report: &mut dyn FnMut(EngineEvent<'_>)) {
-        let Some((mut oldest, mut newest)) = self.decodes_in_flight() else {
+        let Some([&(mut oldest), &(mut newest)]) = self.decodes_in_flight() else {
             return;
         };
         let arrives = self.inbox.first_key_value().map(|(key, _)| key.0);
@@ -237,7 +237,8 @@ impl Engine {
 
     /// The oldest and the newest batch, which may be the same, if the oldest is nothing but decodes by
     /// the clock, and the next step is certain to be so, too, but for limits and blocks.
-    pub(super) fn decodes_in_flight(&self) -> Option<(InFlight, InFlight)> {
+    #[inline]
+    pub(super) fn decodes_in_flight(&self) -> Option<[&InFlight; 2]> {
         let depth = match self.config.scheduler.scheduling {
             Scheduling::Asynchronous => 2,
             Scheduling::Synchronous => 1,
@@ -251,7 +252,7 @@ impl Engine {
         if !quiet {
             return None;
         }
-        let state = |index: usize| self.in_flight.get(index).map(|batch| batch.state);
-        Some((state(0)?, state(depth - 1)?))
+        let (oldest, newest) = (self.in_flight.front()?, self.in_flight.back()?);
+        Some([&oldest.state, &newest.state])
     }
 }

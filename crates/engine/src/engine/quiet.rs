@@ -27,9 +27,10 @@ impl Engine {
         if !self.rejected.is_empty() {
             return None;
         }
-        let (oldest, newest) = self.decodes_in_flight()?;
+        let [oldest, newest] = self.decodes_in_flight()?;
         // What else is in flight is left to the general way.
         let in_flight = oldest.decodes?.count.min(newest.decodes?.count);
+        let computed = newest.end;
         let steps = self.scheduler.certain_decodes();
         if steps < 2 {
             return None;
@@ -48,7 +49,7 @@ impl Engine {
         // The accelerator has to get through the batches before, and the host through its turns.
         let wake = match self.config.scheduler.scheduling {
             Scheduling::Asynchronous => {
-                let computed = newest.end + law.sum(steps - 1) + Fine::from(update);
+                let computed = computed + law.sum(steps - 1) + Fine::from(update);
                 computed.max(self.wake + turns)
             }
             Scheduling::Synchronous => self.wake + law.sum(steps) + turns,
