@@ -56,6 +56,7 @@ impl Law {
 impl DecodeTimes {
     /// The time of a step that is nothing but decodes. A law is asked for when a batch is seen a second
     /// time: one that changes with every step would ask in vain.
+    #[inline]
     pub(super) fn step(&mut self, shape: &StepShape, latency: &dyn LatencyModel) -> Fine {
         let (decodes, context, shared) = made_up(shape);
         let again = (decodes, context, shared) == self.expected;
@@ -64,9 +65,13 @@ impl DecodeTimes {
             self.law = None;
             return latency.step(shape);
         }
-        if let Some(time) = self.law.as_mut().and_then(Law::next) {
-            return time;
+        match self.law.as_mut().and_then(Law::next) {
+            Some(time) => time,
+            None => self.first_by_law(shape, latency),
         }
+    }
+
+    fn first_by_law(&mut self, shape: &StepShape, latency: &dyn LatencyModel) -> Fine {
         self.law = latency.decode_law(shape).map(Law::new);
         self.law
             .as_mut()
@@ -128,6 +133,7 @@ impl Engine {
         let (count, shared) = (shape.decodes, shape.shared_context);
         let host = self.config.host;
         let schedule = host.schedule + host.schedule_per_sequence * u64::from(count);
+        let (schedule, deliver) = (Fine::from(schedule), Fine::from(host.deliver));
         let asynchronous = self.config.scheduler.scheduling == Scheduling::Asynchronous;
         let mut used = self.scheduler.kv().used();
         let mut steps = 0;
@@ -162,11 +168,10 @@ impl Engine {
             let sampled = u64::from(oldest.sequences);
             self.output_free =
                 self.wake.max(self.output_free) + Fine::from(host.deliver_per_sequence * sampled);
-            self.times
-                .push(floor(self.output_free + Fine::from(host.deliver)));
+            self.times.push(floor(self.output_free + deliver));
             // The next one.
             shape.decode_context = context;
-            let submit = self.wake + Fine::from(schedule);
+            let submit = self.wake + schedule;
             let start = submit.max(self.accelerator_free);
             let time = self.decode_times.step(&shape, &*self.latency);
             self.accelerator_free = start + time.min(LONGEST_STEP);

@@ -186,7 +186,9 @@ impl Scheduler {
         if self.steady.anybody_due(clock.planned) && !self.visit_due(&clock, taken) {
             return None;
         }
-        self.kv.take(taken);
+        if taken > 0 {
+            self.kv.take(taken);
+        }
         let context = self.decoded_context();
         self.steady.step();
         clock.planned += 1;
