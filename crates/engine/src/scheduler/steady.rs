@@ -58,8 +58,9 @@ fn count(steps: u64) -> u32 {
 /// Blocks of more tokens than this are looked at more often than once, and not taken by the clock.
 pub(crate) const LONGEST_TURN: u32 = 1_024;
 
-/// Nobody looks further ahead than so many steps, whose times together are far from the end of time.
-const FAR: u64 = 1 << 20;
+/// Nobody looks further ahead than so many steps: all that happens in them is told at once, which takes
+/// memory.
+const FAR: u64 = 1 << 12;
 
 /// The place of a step in a ring of so many.
 #[inline]
