@@ -36,6 +36,9 @@ pub(crate) enum Event {
     Read { request: RequestId, blocks: u32 },
     /// The links asked to be advanced; stale if they have asked again since.
     Links { asked: Generation },
+    /// An engine may do something else than decode from now on; stale if it has asked for anything since,
+    /// and then nothing has happened.
+    Look { engine: usize, asked: Generation },
     /// An engine asked to be advanced; stale if it has asked again since.
     Wake { engine: usize, asked: Generation },
     /// A client has waited as long as it waits.
@@ -89,7 +92,7 @@ impl Event {
             Self::HandOver { request } => (Phase::HandOver, request.get()),
             Self::Read { request, .. } => (Phase::Read, request.get()),
             Self::Links { .. } => (Phase::Links, 0),
-            Self::Wake { engine, .. } => (Phase::Wake, number(*engine)),
+            Self::Look { engine, .. } | Self::Wake { engine, .. } => (Phase::Wake, number(*engine)),
             Self::Patience { request, .. } => (Phase::Patience, request.get()),
         };
         Rank::new(phase as u8, entity)

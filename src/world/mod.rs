@@ -1,5 +1,6 @@
 //! The one model of the kernel: introduces workload, gateways, engines, links and sink to each other.
 
+mod catching_up;
 mod event;
 mod flight;
 mod instance;
@@ -27,6 +28,7 @@ use rustc_hash::FxBuildHasher;
 use crate::cluster::{Freshness, PoolChange};
 use crate::error::Error;
 use crate::simulation::RunEnd;
+use catching_up::Levels;
 use event::Event;
 use flight::Flight;
 use instance::Instance;
@@ -67,6 +69,7 @@ pub(crate) struct World<S> {
     /// Buffers.
     said: Vec<GatewayEvent>,
     reported: Reported,
+    levels: Levels,
     sink: S,
     failure: Option<Error>,
 }
@@ -116,6 +119,7 @@ impl<S: MetricSink> World<S> {
             .zip(parts.engines)
             .map(|(number, (engine, identity))| Instance::new(number, engine, identity))
             .collect();
+        let levels = Levels::of(engines.len());
         let mut world = Self {
             load: Asking::new(Lookahead::new(parts.workload)),
             gateways: parts.gateways.into_iter().map(Asking::new).collect(),
@@ -134,6 +138,7 @@ impl<S: MetricSink> World<S> {
             horizon: parts.horizon,
             said: Vec::new(),
             reported: Reported::default(),
+            levels,
             sink: parts.sink,
             failure: None,
         };
@@ -156,7 +161,7 @@ impl<S: MetricSink> World<S> {
         let stop = stop.when(|world: &Self| world.failure.is_some());
         let reason = kernel.run_with(stop, &mut ());
         let (now, events) = (kernel.now(), kernel.events_handled());
-        let world = kernel.into_model();
+        let mut world = kernel.into_model();
         let at = match reason {
             // Gateways read metrics for a little longer than anybody needs them.
             StopReason::QueueExhausted => world.last,
@@ -165,6 +170,7 @@ impl<S: MetricSink> World<S> {
         if let Some(failure) = world.failure {
             return Err(failure);
         }
+        world.tell_levels(after(now));
         world.assert_conserved();
         let mut engines = world.engines.iter();
         if let Some(stalled) = engines.find(|instance| instance.engine.is_stalled()) {
@@ -368,11 +374,16 @@ impl<S: MetricSink> World<S> {
         self.mark_unseen(engine);
         let instance = &mut self.engines[engine];
         if let Some(level) = instance.take_level() {
-            self.sink.on_level(cx.now(), &level);
+            self.levels.tell(cx.now(), &level, &mut self.sink);
         }
-        let wake = instance.engine.next_wake();
-        if let Some((time, asked)) = instance.wake_up.ask(wake) {
-            cx.at(time, Event::Wake { engine, asked });
+        let quiet = instance.engine.quiet_until();
+        if let Some((time, asked)) = instance.wake_up.ask(quiet) {
+            let event = if instance.engine.next_wake() < quiet {
+                Event::Look { engine, asked }
+            } else {
+                Event::Wake { engine, asked }
+            };
+            cx.at(time, event);
         }
     }
 }
@@ -393,7 +404,9 @@ impl<S: MetricSink> Model for World<S> {
                 | Event::Gateway { .. }
                 | Event::Pool { .. }
                 | Event::Patience { .. }
+                | Event::Look { .. }
         );
+        self.thin_out_levels(cx.now());
         match event {
             Event::Arrival { asked } => {
                 if self.load.wake_up.takes(asked) {
@@ -427,6 +440,7 @@ impl<S: MetricSink> Model for World<S> {
                     self.move_blocks(cx);
                 }
             }
+            Event::Look { engine, asked } => self.look(engine, asked, cx),
             Event::Wake { engine, asked } => self.wake(engine, asked, cx),
             Event::Patience { request, over } => self.lose_patience(request, over, cx),
         }
@@ -434,6 +448,12 @@ impl<S: MetricSink> Model for World<S> {
             self.last = cx.now();
         }
     }
+}
+
+/// The first instant after one, if there is any.
+fn after(instant: SimTime) -> SimTime {
+    let next = instant.checked_add(SimDuration::from_nanos(1));
+    next.unwrap_or(instant)
 }
 
 /// Whether a request is over with this.

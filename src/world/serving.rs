@@ -3,54 +3,26 @@
 use foretoken_dataplane::producer::KvEvent;
 use foretoken_dataplane::transfer::Transferred;
 use foretoken_dataplane::{EndpointId, Response};
-use foretoken_des_kernel::{Context, Generation, SimDuration, SimTime};
+use foretoken_des_kernel::{Context, Generation};
 use foretoken_engine::{EngineEvent, KvTransfer};
-use foretoken_metrics::{MetricSink, StepRecord};
+use foretoken_metrics::MetricSink;
 use foretoken_workload::{
-    DecodeRun, Delivery, Ended, Ending, FinishReason, Lifecycle, Occurrence, Request, RequestId,
-    TokenRun,
+    Delivery, Ended, Ending, FinishReason, Lifecycle, Occurrence, Request, RequestId,
 };
 
+use super::catching_up::Told;
 use super::event::Event;
 use super::flight::{Flight, Leg};
-use super::instance::{self, Instance, Standing};
+use super::instance::Standing;
 use super::reported::Entry;
 use super::signals::translate;
 use super::{FRUITLESS_WAKES, World, cancelled, index, is_end};
 use crate::error::Error;
 
-/// How tokens reach clients. What a client sees after the end of the run has not happened.
-#[derive(Debug, Clone, Copy)]
-struct Told {
-    delay: SimDuration,
-    horizon: SimTime,
-}
-
-/// The first instant that does not belong to a run.
-fn after(horizon: SimTime) -> SimTime {
-    horizon
-        .checked_add(SimDuration::from_nanos(1))
-        .unwrap_or(horizon)
-}
-
-impl Told {
-    fn tokens(self, run: TokenRun<'_>) -> TokenRun<'_> {
-        let run = run.after(self.delay);
-        if run.last().is_none_or(|last| last <= self.horizon) {
-            return run;
-        }
-        run.until(self.horizon)
-    }
-
-    fn decodes(self, mut run: DecodeRun<'_>) -> DecodeRun<'_> {
-        run.tokens = self.tokens(run.tokens);
-        run
-    }
-}
-
 impl<S: MetricSink> World<S> {
     /// A request reaches the endpoint that serves it, or the one that computes its prompt.
     pub(super) fn deliver(&mut self, request: Request, cx: &mut Context<'_, Event>) {
+        self.catch_up_with(request.id, cx.now());
         // It may have been lost or cancelled on its way.
         let Some(flight) = self.flights.get_mut(&request.id) else {
             return;
@@ -78,6 +50,7 @@ impl<S: MetricSink> World<S> {
 
     /// The computed prompt of a request is ready to be read: the endpoint that answers goes on.
     pub(super) fn hand_over(&mut self, id: RequestId, cx: &mut Context<'_, Event>) {
+        self.catch_up_with(id, cx.now());
         self.stand(id, Standing::Outside);
         let Some(flight) = self.flights.get_mut(&id) else {
             return;
@@ -125,6 +98,8 @@ impl<S: MetricSink> World<S> {
             took,
             ..
         } = transferred;
+        self.catch_up(index(to), cx.now());
+        self.catch_up(index(from), cx.now());
         if let Some(flight) = self.flights.get_mut(&request) {
             flight.reads_from = None;
             let what = Lifecycle::KvTransferred { bytes, took };
@@ -147,50 +122,24 @@ impl<S: MetricSink> World<S> {
     }
 
     pub(super) fn wake(&mut self, engine: usize, asked: Generation, cx: &mut Context<'_, Event>) {
-        let instance = &mut self.engines[engine];
-        if !instance.wake_up.takes(asked) {
+        if !self.engines[engine].wake_up.takes(asked) {
             return;
         }
+        self.act(engine, cx);
+    }
+
+    /// An engine does what is due.
+    pub(super) fn act(&mut self, engine: usize, cx: &mut Context<'_, Event>) {
+        let now = cx.now();
+        self.catch_up(engine, now);
         // An engine whose requests wait for blocks from elsewhere looks for them each millisecond.
-        instance.fruitless += u64::from(self.links.component.is_idle());
+        self.engines[engine].fruitless += u64::from(self.links.component.is_idle());
+        self.advance(engine, now, now);
         let mut reported = core::mem::take(&mut self.reported);
         let told = Told {
             delay: self.network.delay,
             horizon: self.horizon,
         };
-        let Instance {
-            engine: core,
-            level,
-            last_told,
-            fruitless,
-            ..
-        } = instance;
-        // Nothing else happens before the next event.
-        let until = cx
-            .next_time()
-            .unwrap_or(SimTime::MAX)
-            .min(after(self.horizon));
-        core.advance_until(cx.now(), until, &mut |event| match event {
-            // Nothing but the sink needs to hear of these.
-            EngineEvent::Step(step) => self.sink.on_step(&StepRecord {
-                instance: level.instance,
-                start: step.start,
-                end: step.end,
-                tokens: u32::try_from(step.shape.tokens()).unwrap_or(u32::MAX),
-                sequences: step.shape.sequences(),
-            }),
-            EngineEvent::Level { at, stats } => {
-                *level = instance::level(level.instance, stats);
-                self.sink.on_level(at, level);
-            }
-            EngineEvent::Decodes(run) if reported.entries.is_empty() => {
-                *fruitless = 0;
-                let run = told.decodes(run);
-                *last_told = run.tokens.last().unwrap_or(*last_told).max(*last_told);
-                self.sink.on_decodes(level.instance, &run);
-            }
-            _ => reported.push(event),
-        });
         let mut published = Vec::new();
         for entry in &reported.entries {
             match entry {
@@ -384,6 +333,7 @@ impl<S: MetricSink> World<S> {
 
     /// A gateway has a request cancelled. What has been answered already is left alone.
     pub(super) fn evict(&mut self, id: RequestId, cx: &mut Context<'_, Event>) {
+        self.catch_up_with(id, cx.now());
         let Some(flight) = self.flights.get_mut(&id) else {
             return;
         };
@@ -418,6 +368,7 @@ impl<S: MetricSink> World<S> {
         if let (Some(from), Leg::Prefilling { done: true, .. } | Leg::Serving) =
             (flight.reads_from, &flight.leg)
         {
+            self.catch_up(index(from), cx.now());
             self.links.component.cancel(cx.now(), id);
             self.settle_links(cx);
             self.engines[index(from)].engine.release_kv(cx.now(), id);
@@ -427,6 +378,7 @@ impl<S: MetricSink> World<S> {
 
     /// Ends a request at once, wherever it is.
     pub(super) fn cut(&mut self, id: RequestId, reason: FinishReason, cx: &mut Context<'_, Event>) {
+        self.catch_up_with(id, cx.now());
         self.stand(id, Standing::Outside);
         let Some(flight) = self.flights.remove(&id) else {
             return;

@@ -62,16 +62,23 @@ impl<S: MetricSink> World<S> {
         }
     }
 
-    /// For each gateway that sees the present, what it has not seen yet.
+    /// For each gateway that sees the present, what it has not seen yet; nothing if none of them looks.
     pub(super) fn make_unseen(&self) -> Vec<Unseen> {
+        let mut gateways = self.gateways.iter();
+        let looks = gateways.any(|gateway| gateway.component.goes_by_reports());
         match self.freshness {
-            Freshness::Live => vec![Unseen::everyone(self.engines.len()); self.gateways.len()],
-            Freshness::Scraped(_) => Vec::new(),
+            Freshness::Live if looks => {
+                vec![Unseen::everyone(self.engines.len()); self.gateways.len()]
+            }
+            _ => Vec::new(),
         }
     }
 
     /// Shows a gateway that sees the present all engines as they are.
     pub(super) fn show_present(&mut self, gateway: usize, now: SimTime) {
+        if !self.unseen.is_empty() {
+            self.catch_all_up(now);
+        }
         let Some(unseen) = self.unseen.get_mut(gateway) else {
             return;
         };
@@ -121,7 +128,9 @@ impl<S: MetricSink> World<S> {
         if self.is_over() {
             return;
         }
-        let (now, poller) = (cx.now(), &mut self.pollers[number]);
+        let now = cx.now();
+        self.catch_up(self.pollers[number].engine, now);
+        let poller = &mut self.pollers[number];
         let mut answered = now;
         let instance = &mut self.engines[poller.engine];
         if instance.up {

@@ -1,10 +1,11 @@
 //! Invariants of any run, over random small simulations.
 
 use foretoken::engine::{LastAdmitted, LeastUrgent, Scheduling, Semantics};
-use foretoken::metrics::{Outcome, RequestRecord};
+use foretoken::metrics::{Outcome, RequestRecord, StepRecord};
 use foretoken::prelude::*;
 use foretoken::workload::{
-    ByPriority, ContentId, Fcfs, LongestPrefixMatch, Priority, Replay, Segment, ShortestJobFirst,
+    ByPriority, ContentId, Fcfs, LongestPrefixMatch, Occurrence, Priority, Replay, Segment,
+    ShortestJobFirst,
 };
 use proptest::prelude::*;
 
@@ -169,6 +170,15 @@ fn assert_causal(log: &Log, records: &[RequestRecord]) {
     }
 }
 
+/// The steps of one engine: in which order engines are heard of is nobody's business.
+fn steps_of(log: &Log, engine: usize) -> Vec<StepRecord> {
+    let mine = log
+        .steps
+        .iter()
+        .filter(|step| step.instance as usize == engine);
+    mine.copied().collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -197,13 +207,8 @@ proptest! {
         let (stepped, expected) = run_logged(case.simulation().step_by_step());
         prop_assert_eq!(recording.records(), expected.records());
         prop_assert_eq!(Report::new(&recording, 0, 0), Report::new(&expected, 0, 0));
-        // In which order engines are heard of within a run of decodes is nobody's business.
         for engine in 0..case.engines {
-            let steps = |log: &Log| -> Vec<_> {
-                let mine = log.steps.iter().filter(|step| step.instance as usize == engine);
-                mine.copied().collect()
-            };
-            prop_assert_eq!(steps(&counted), steps(&stepped));
+            prop_assert_eq!(steps_of(&counted, engine), steps_of(&stepped, engine));
         }
     }
 
@@ -218,13 +223,19 @@ proptest! {
         let counts = Report::new(&recording, 0, 0).overall.counts;
         let ended = counts.finished + counts.rejected_total() + counts.aborted;
         prop_assert_eq!(counts.arrived, ended + counts.in_flight);
-        // What a client would have seen later has not happened.
+        // What a client would have seen later has not happened. The order is told of each request alone.
         let before = |log: &Log| -> Vec<_> {
             let seen = log.occurrences.iter().filter(|occurrence| occurrence.at <= at);
-            seen.copied().collect()
+            let mut seen: Vec<Occurrence> = seen.copied().collect();
+            seen.sort_by_key(|occurrence| occurrence.request);
+            seen
         };
-        prop_assert_eq!(&log.occurrences, &before(&whole));
-        prop_assert_eq!(&log.steps[..], &whole.steps[..log.steps.len()]);
+        prop_assert_eq!(before(&log).len(), log.occurrences.len());
+        prop_assert_eq!(before(&log), before(&whole));
+        for engine in 0..case.engines {
+            let (steps, all) = (steps_of(&log, engine), steps_of(&whole, engine));
+            prop_assert_eq!(&steps[..], &all[..steps.len()]);
+        }
     }
 
     #[test]

@@ -29,6 +29,10 @@ impl Router for RoundRobin {
         self.next = (place + 1) % cx.endpoints.len();
         Some(endpoint.id.into())
     }
+
+    fn goes_by_reports(&self) -> bool {
+        false
+    }
 }
 
 /// Any endpoint, uniformly.
@@ -38,6 +42,10 @@ pub struct Random;
 impl Router for Random {
     fn route(&mut self, _: &RequestView<'_>, cx: &mut GatewayContext<'_>) -> Option<Placement> {
         Some(cx.rng.choose(cx.endpoints)?.id.into())
+    }
+
+    fn goes_by_reports(&self) -> bool {
+        false
     }
 }
 
@@ -61,6 +69,10 @@ impl Router for PowerOfTwoChoices {
             .min_by_key(|e| (e.in_flight, e.id))?;
         Some(best.id.into())
     }
+
+    fn goes_by_reports(&self) -> bool {
+        false
+    }
 }
 
 /// The endpoint with the fewest requests in flight.
@@ -70,6 +82,10 @@ pub struct LeastRequests;
 impl Router for LeastRequests {
     fn route(&mut self, _: &RequestView<'_>, cx: &mut GatewayContext<'_>) -> Option<Placement> {
         Some(least_requests(cx.endpoints)?.id.into())
+    }
+
+    fn goes_by_reports(&self) -> bool {
+        false
     }
 }
 
@@ -84,6 +100,10 @@ impl Router for LeastTokens {
             .iter()
             .min_by_key(|e| (e.in_flight_tokens, e.id))?;
         Some(least.id.into())
+    }
+
+    fn goes_by_reports(&self) -> bool {
+        false
     }
 }
 
@@ -119,6 +139,10 @@ impl Router for JoinShortestExpectedWork {
         let (_, least) = cx.endpoints.iter().enumerate().min_by_key(work)?;
         Some(least.id.into())
     }
+
+    fn goes_by_reports(&self) -> bool {
+        false
+    }
 }
 
 /// The endpoint that the request's session was sent to before, or, without a session, its flow. New ones
@@ -153,6 +177,10 @@ impl Router for SessionAffinity {
         };
         self.homes.insert(client, endpoint);
         Some(endpoint.into())
+    }
+
+    fn goes_by_reports(&self) -> bool {
+        false
     }
 }
 

@@ -124,6 +124,13 @@ pub trait Router: Send {
         None
     }
 
+    /// Whether decisions go by what engines report: by more of an endpoint than who it is, and what its
+    /// gateway knows of it without being told. If nothing in a gateway does, its host need not look at
+    /// engines to tell it.
+    fn goes_by_reports(&self) -> bool {
+        true
+    }
+
     /// Something happened to a request that was routed before. What a client sees is told when its
     /// engine sends it, a little before the time in `at`.
     fn observe(&mut self, occurrence: &Occurrence) {

@@ -13,7 +13,7 @@ use foretoken_engine::{
     LeastUrgent, Policies, PreemptionPolicy, RunningView, SchedulerConfig, Scheduling, Semantics,
     StepReport,
 };
-use foretoken_latency_model::{Fine, HostCosts, LatencyModel, StepShape};
+use foretoken_latency_model::{Affine, Fine, HostCosts, LatencyModel, StepShape};
 use foretoken_workload::order::{ByPriority, LongestPrefixMatch, ShortestJobFirst};
 use foretoken_workload::{
     ContentId, Fcfs, Lifecycle, Occurrence, Priority, Prompt, QueueOrder, Request, RequestId,
@@ -185,8 +185,7 @@ struct Host {
     members: BTreeSet<RequestId>,
     /// Whether requests say what nobody repeats.
     marks: bool,
-    /// Whether the engine may run ahead to the next input.
-    ahead: bool,
+    mode: Mode,
     books: Books,
     digest: Digest,
 }
@@ -208,6 +207,13 @@ impl Books {
             self.level = stats;
             self.levels.insert(at, stats);
         }
+    }
+
+    /// How much has happened to requests, but for tokens.
+    fn but_tokens(&self) -> usize {
+        let all = self.requests.values().flatten();
+        all.filter(|(_, what)| !matches!(what, Lifecycle::Tokens { .. }))
+            .count()
     }
 
     /// Without levels that lasted for no time.
@@ -294,10 +300,19 @@ impl Host {
         self.books.unended = true;
         for _ in 0..WAKES {
             let input = self.inputs.first_key_value().map(|(key, _)| key.0);
-            let Some(now) = input.into_iter().chain(self.engine.next_wake()).min() else {
+            let wake = match self.mode {
+                Mode::Late => self.engine.quiet_until(),
+                _ => self.engine.next_wake(),
+            };
+            let Some(now) = input.into_iter().chain(wake).min() else {
                 self.books.unended = false;
                 break;
             };
+            while let Some(due) = self.engine.next_wake().filter(|&due| due < now) {
+                let before = self.books.but_tokens();
+                self.advance(due, now);
+                assert_eq!(self.books.but_tokens(), before, "it only decodes");
+            }
             while let Some(entry) = self.inputs.first_entry()
                 && entry.key().0 == now
             {
@@ -313,19 +328,19 @@ impl Host {
             }
             self.books.look(now, self.engine.stats());
             if self.engine.next_wake() == Some(now) {
-                self.advance(now);
+                let next = self.inputs.first_key_value().map(|(key, _)| key.0);
+                let until = next.filter(|_| self.mode == Mode::Ahead).unwrap_or(now);
+                self.advance(now, until);
             }
         }
         let drained = !self.engine.is_stalled() && self.engine.is_drained();
         self.note(format_args!("{drained}"));
     }
 
-    fn advance(&mut self, now: SimTime) {
+    fn advance(&mut self, now: SimTime, until: SimTime) {
         let mut events = Vec::new();
         let (begun, members) = (&mut self.begun, &mut self.members);
         let books = &mut self.books;
-        let next = self.inputs.first_key_value().map(|(key, _)| key.0);
-        let until = next.filter(|_| self.ahead).unwrap_or(now);
         self.engine.advance_until(now, until, &mut |event| {
             match event {
                 EngineEvent::FirstTokens(run) => {
@@ -428,14 +443,22 @@ enum Mode {
     Counted,
     /// And the engine runs ahead as far as it may.
     Ahead,
+    /// And nobody looks at it as long as it only decodes.
+    Late,
 }
 
 /// What happens under a load in which requests say what nobody repeats; nobody listens to the cache.
-fn books(order: Order, scheduling: Scheduling, seed: u64, mode: Mode) -> Books {
+fn books(
+    latency: Arc<dyn LatencyModel>,
+    order: Order,
+    scheduling: Scheduling,
+    seed: u64,
+    mode: Mode,
+) -> Books {
     let mut numbers = Numbers(seed << 32 | 1 << 16 | order as u64);
     let prefix_caching = !numbers.one_in(4);
     let config = config(&mut numbers, scheduling, prefix_caching);
-    let engine = Engine::new(config, Arc::new(Proportional), policies(order));
+    let engine = Engine::new(config, latency, policies(order));
     let mut engine = engine.expect("the settings are in range");
     if mode == Mode::StepByStep {
         engine = engine.step_by_step();
@@ -447,7 +470,7 @@ fn books(order: Order, scheduling: Scheduling, seed: u64, mode: Mode) -> Books {
         begun: BTreeSet::new(),
         members: BTreeSet::new(),
         marks: true,
-        ahead: mode == Mode::Ahead,
+        mode,
         books: Books::default(),
         digest: Digest(0),
     };
@@ -456,8 +479,8 @@ fn books(order: Order, scheduling: Scheduling, seed: u64, mode: Mode) -> Books {
     host.books.settled()
 }
 
-#[test]
-fn counting_and_running_ahead_change_nothing() {
+/// Whether so many loads give the same in these modes as step by step.
+fn compare(latency: &Arc<dyn LatencyModel>, modes: &[Mode], loads: u64) {
     let orders = [
         Order::Fcfs,
         Order::Priority,
@@ -467,21 +490,38 @@ fn counting_and_running_ahead_change_nothing() {
     ];
     for order in orders {
         for scheduling in [Scheduling::Synchronous, Scheduling::Asynchronous] {
-            for seed in 0..COMPARED {
-                let expected = books(order, scheduling, seed, Mode::StepByStep);
+            for seed in 0..loads {
+                let books = |mode| books(latency.clone(), order, scheduling, seed, mode);
+                let expected = books(Mode::StepByStep);
                 // Some loads never end, and are left at different times.
                 if expected.unended {
                     continue;
                 }
-                for mode in [Mode::Counted, Mode::Ahead] {
-                    let found = books(order, scheduling, seed, mode);
+                for &mode in modes {
                     assert!(
-                        found == expected,
+                        books(mode) == expected,
                         "{order:?}, {scheduling:?}, load {seed}, {mode:?}"
                     );
                 }
             }
         }
+    }
+}
+
+#[test]
+fn counting_and_running_ahead_change_nothing() {
+    let latency: Arc<dyn LatencyModel> = Arc::new(Proportional);
+    compare(&latency, &[Mode::Counted, Mode::Ahead], COMPARED);
+}
+
+#[test]
+fn an_engine_that_nobody_looks_at_while_it_decodes_does_the_same() {
+    for context in [0, 40_000] {
+        let affine = Affine::new(SimDuration::from_micros(300))
+            .per_token(SimDuration::from_micros(30))
+            .per_context(SimDuration::from_nanos(context));
+        let latency: Arc<dyn LatencyModel> = Arc::new(affine);
+        compare(&latency, &[Mode::Late], COMPARED / 4);
     }
 }
 
@@ -504,7 +544,7 @@ fn digest(order: Order, scheduling: Scheduling, prefix_caching: bool, step_by_st
             begun: BTreeSet::new(),
             members: BTreeSet::new(),
             marks: false,
-            ahead: false,
+            mode: Mode::Counted,
             books: Books::default(),
             digest,
         };

@@ -40,7 +40,8 @@ pub struct LevelRecord {
 /// *The host guarantees:* a request arrives before anything else is told of it; what a client
 /// sees of one request comes in the order of its times, and so does what its engine does; levels come
 /// in the order of time. *Unspecified:* the order of occurrences of different requests, whose times are
-/// the client's and may run ahead of those of levels and steps.
+/// the client's and may run ahead of those of levels and steps; the order of steps of different engines;
+/// and how long after their time levels and steps of decodes are told, but not after the end of the run.
 ///
 /// All methods do nothing unless written. A simulation is generic in its sink, so that what nobody
 /// listens to costs nothing: `()` is the sink that ignores everything. Several sinks listen together

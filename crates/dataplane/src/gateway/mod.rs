@@ -289,6 +289,14 @@ impl Gateway {
         Some(&mut self.endpoints[place])
     }
 
+    /// Whether any of its policies may go by what engines report.
+    pub fn goes_by_reports(&self) -> bool {
+        let others = matches!(self.admission, Admission::Open)
+            && self.producers.is_empty()
+            && self.admitters.is_empty();
+        !others || self.router.goes_by_reports()
+    }
+
     /// All endpoints are shown as of `now`, by a host whose gateway sees the present: it has brought those
     /// up to date that are not what they were.
     pub fn observed(&mut self, now: SimTime) {

@@ -97,7 +97,9 @@ impl Level {
     /// The average over the time from the start of the measurement to `now`; `None` if none passed.
     pub fn mean(&self, now: SimTime) -> Option<f64> {
         let span = now - self.start;
-        (!span.is_zero()).then(|| self.integral(now) as f64 / span.as_nanos() as f64)
+        // Above 2^53 the integral and the span are rounded, which may lift their ratio above all values.
+        let highest = self.max as f64;
+        (!span.is_zero()).then(|| (self.integral(now) as f64 / span.as_nanos() as f64).min(highest))
     }
 
     /// Starts the measurement anew, where the gauge stands: what came before was warm-up.
@@ -236,6 +238,13 @@ mod tests {
             level.integral(SimTime::MAX),
             u128::from(u64::MAX) * u128::from(u64::MAX)
         );
+    }
+
+    #[test]
+    fn the_mean_of_a_huge_level_is_not_above_its_maximum() {
+        let mut level = Level::new(at(0), 589_633_893_285_770_816);
+        level.set(at(3), 0);
+        assert_eq!(level.mean(at(3)), Some(589_633_893_285_770_816.0));
     }
 
     #[test]

@@ -18,8 +18,7 @@ const AT_ONCE: usize = 256;
 /// Times of decode steps that follow each other.
 #[derive(Debug, Default)]
 pub(super) struct DecodeTimes {
-    /// What makes up the shape of a step that follows the last one: its decodes, their context, and how
-    /// much of it is shared.
+    /// What [makes up](made_up) the shape of a step that follows the last one.
     expected: (u32, u64, u64),
     law: Option<Law>,
 }
@@ -41,6 +40,11 @@ impl Law {
         }
     }
 
+    /// That of the steps that are left.
+    fn rest(&self) -> DecodeLaw {
+        DecodeLaw::new(self.next, self.increment, self.steps)
+    }
+
     fn next(&mut self) -> Option<Fine> {
         self.steps = self.steps.checked_sub(1)?;
         let time = self.next;
@@ -52,23 +56,48 @@ impl Law {
 impl DecodeTimes {
     /// The time of a step that is nothing but decodes. A law is asked for when a batch is seen a second
     /// time: one that changes with every step would ask in vain.
+    #[inline]
     pub(super) fn step(&mut self, shape: &StepShape, latency: &dyn LatencyModel) -> Fine {
-        let (decodes, context) = (shape.decodes, shape.decode_context);
-        let again = (decodes, context, shape.shared_context) == self.expected;
-        self.expected = (decodes, context + u64::from(decodes), shape.shared_context);
+        let (decodes, context, shared) = made_up(shape);
+        let again = (decodes, context, shared) == self.expected;
+        self.expected = (decodes, context + u64::from(decodes), shared);
         if !again {
             self.law = None;
             return latency.step(shape);
         }
-        if let Some(time) = self.law.as_mut().and_then(Law::next) {
-            return time;
+        match self.law.as_mut().and_then(Law::next) {
+            Some(time) => time,
+            None => self.first_by_law(shape, latency),
         }
+    }
+
+    fn first_by_law(&mut self, shape: &StepShape, latency: &dyn LatencyModel) -> Fine {
         self.law = latency.decode_law(shape).map(Law::new);
         self.law
             .as_mut()
             .and_then(Law::next)
             .unwrap_or_else(|| latency.step(shape))
     }
+
+    /// The law of a step that is nothing but decodes and of those that follow it, if there is one.
+    pub(super) fn law(
+        &mut self,
+        shape: &StepShape,
+        latency: &dyn LatencyModel,
+    ) -> Option<DecodeLaw> {
+        let made_up = made_up(shape);
+        let known = self.law.as_ref().is_some_and(|law| law.steps > 0);
+        if !known || made_up != self.expected {
+            self.expected = made_up;
+            self.law = latency.decode_law(shape).map(Law::new);
+        }
+        self.law.as_ref().map(Law::rest)
+    }
+}
+
+/// What makes up the shape of a step of decodes: how many, their context, and how much of it is shared.
+fn made_up(shape: &StepShape) -> (u32, u64, u64) {
+    (shape.decodes, shape.decode_context, shape.shared_context)
 }
 
 /// Decodes by the clock that make up a step.
@@ -95,20 +124,16 @@ pub(super) struct InFlight {
 impl Engine {
     /// Does the steps that are due before `until`, as long as they do nothing but decode.
     pub(super) fn run_decodes(&mut self, until: SimTime, report: &mut dyn FnMut(EngineEvent<'_>)) {
-        let Some((mut oldest, mut newest)) = self.decodes_in_flight() else {
+        let Some([&(mut oldest), &(mut newest)]) = self.decodes_in_flight() else {
             return;
         };
         let arrives = self.inbox.first_key_value().map(|(key, _)| key.0);
         let until = arrives.map_or(until, |arrives| arrives.min(until));
-        let count = self.scheduler.decoding();
-        if self.launched.decodes != count {
-            self.launched = self.config.launched(StepShape::decode(count, 0));
-        }
-        let mut shape = self.launched;
-        let shared = self.scheduler.kv().shared_tokens();
-        shape.shared_context = shared;
+        let mut shape = self.next_decodes();
+        let (count, shared) = (shape.decodes, shape.shared_context);
         let host = self.config.host;
         let schedule = host.schedule + host.schedule_per_sequence * u64::from(count);
+        let (schedule, deliver) = (Fine::from(schedule), Fine::from(host.deliver));
         let asynchronous = self.config.scheduler.scheduling == Scheduling::Asynchronous;
         let mut used = self.scheduler.kv().used();
         let mut steps = 0;
@@ -143,11 +168,10 @@ impl Engine {
             let sampled = u64::from(oldest.sequences);
             self.output_free =
                 self.wake.max(self.output_free) + Fine::from(host.deliver_per_sequence * sampled);
-            self.times
-                .push(floor(self.output_free + Fine::from(host.deliver)));
+            self.times.push(floor(self.output_free + deliver));
             // The next one.
             shape.decode_context = context;
-            let submit = self.wake + Fine::from(schedule);
+            let submit = self.wake + schedule;
             let start = submit.max(self.accelerator_free);
             let time = self.decode_times.step(&shape, &*self.latency);
             self.accelerator_free = start + time.min(LONGEST_STEP);
@@ -178,6 +202,18 @@ impl Engine {
         self.tell_decodes(report);
     }
 
+    /// The shape of the next step, if it does nothing but decode.
+    pub(super) fn next_decodes(&mut self) -> StepShape {
+        let count = self.scheduler.decoding();
+        if self.launched.decodes != count {
+            self.launched = self.config.launched(StepShape::decode(count, 0));
+        }
+        let mut shape = self.launched;
+        shape.decode_context = self.scheduler.decoded_context();
+        shape.shared_context = self.scheduler.kv().shared_tokens();
+        shape
+    }
+
     /// Tells the tokens of the batch, which leave at `times`.
     pub(super) fn tell_decodes(&mut self, report: &mut dyn FnMut(EngineEvent<'_>)) {
         let decodes = self.scheduler.decodes(&self.times);
@@ -206,7 +242,8 @@ impl Engine {
 
     /// The oldest and the newest batch, which may be the same, if the oldest is nothing but decodes by
     /// the clock, and the next step is certain to be so, too, but for limits and blocks.
-    fn decodes_in_flight(&self) -> Option<(InFlight, InFlight)> {
+    #[inline]
+    pub(super) fn decodes_in_flight(&self) -> Option<[&InFlight; 2]> {
         let depth = match self.config.scheduler.scheduling {
             Scheduling::Asynchronous => 2,
             Scheduling::Synchronous => 1,
@@ -220,7 +257,7 @@ impl Engine {
         if !quiet {
             return None;
         }
-        let state = |index: usize| self.in_flight.get(index).map(|batch| batch.state);
-        Some((state(0)?, state(depth - 1)?))
+        let (oldest, newest) = (self.in_flight.front()?, self.in_flight.back()?);
+        Some([&oldest.state, &newest.state])
     }
 }

@@ -17,6 +17,7 @@
 mod decode_run;
 mod front_end;
 mod output;
+mod quiet;
 mod transfer;
 
 use std::collections::{BTreeMap, VecDeque};

@@ -186,12 +186,33 @@ impl Scheduler {
         if self.steady.anybody_due(clock.planned) && !self.visit_due(&clock, taken) {
             return None;
         }
-        self.kv.take(taken);
-        let (decodes, context) = self.steady.step();
+        if taken > 0 {
+            self.kv.take(taken);
+        }
+        let context = self.decoded_context();
+        self.steady.step();
         clock.planned += 1;
         self.clock = clock;
         self.unflushed = false;
-        Some(context + u64::from(decodes))
+        Some(context)
+    }
+
+    /// What the decodes of the next step attend to, their own tokens included.
+    pub(crate) fn decoded_context(&self) -> u64 {
+        self.steady.context() + u64::from(self.steady.count())
+    }
+
+    /// As many [steps](Self::decode_step) as this are certain where [only decodes](Self::only_decodes)
+    /// are in all batches.
+    pub(crate) fn certain_decodes(&self) -> u64 {
+        let count = self.steady.count();
+        if count > self.config.max_num_batched_tokens {
+            return 0;
+        }
+        // In so many steps each takes a block at most, and none may lack one in the last.
+        let rounds = (self.kv.free() / count.max(1)).saturating_sub(2);
+        let blocks = u64::from(rounds) * u64::from(self.config.block_size);
+        self.steady.quiet_from(self.clock.planned).min(blocks)
     }
 
     /// Takes blocks and makes others findable for all who are due in the plan of a step, besides those

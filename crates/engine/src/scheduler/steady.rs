@@ -58,6 +58,10 @@ fn count(steps: u64) -> u32 {
 /// Blocks of more tokens than this are looked at more often than once, and not taken by the clock.
 pub(crate) const LONGEST_TURN: u32 = 1_024;
 
+/// Nobody looks further ahead than so many steps: all that happens in them is told at once, which takes
+/// memory.
+const FAR: u64 = 1 << 12;
+
 /// The place of a step in a ring of so many.
 #[inline]
 fn place(step: u64, ring: usize) -> usize {
@@ -154,6 +158,11 @@ impl Steady {
 
     pub(super) fn count(&self) -> u32 {
         self.count
+    }
+
+    /// Their computed tokens, summed.
+    pub(super) fn context(&self) -> u64 {
+        self.context
     }
 
     pub(super) fn last_seat(&self) -> u64 {
@@ -292,6 +301,13 @@ impl Steady {
     /// Whether anybody may end with the output of this step.
     pub(super) fn ends_by(&self, step: u64) -> bool {
         self.next_end <= step
+    }
+
+    /// How many steps, from the plan of this one on, nobody reaches a limit or ends.
+    pub(super) fn quiet_from(&self, step: u64) -> u64 {
+        // Whose last token is certain takes no part in the step planned after it.
+        let end = self.next_end.saturating_add(1);
+        end.min(self.next_limit).saturating_sub(step).min(FAR)
     }
 
     /// Whether steps in flight name somebody who has left.

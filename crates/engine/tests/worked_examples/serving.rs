@@ -1,7 +1,10 @@
 //! The engine around its scheduler: what it refuses, what it reports, and when it pauses.
 
+use std::sync::Arc;
+
 use foretoken_des_kernel::SimDuration;
-use foretoken_engine::{EngineConfig, EngineError, Policies, Scheduling};
+use foretoken_engine::{Engine, EngineConfig, EngineError, EngineEvent, Policies, Scheduling};
+use foretoken_latency_model::Affine;
 use foretoken_workload::{FinishReason, Lifecycle, RejectReason, RequestId};
 
 use crate::clock::{Constant, Run, ms, request};
@@ -65,6 +68,40 @@ fn an_engine_runs_ahead_through_decodes_but_not_behind_a_refusal() {
 }
 
 #[test]
+fn an_engine_that_only_decodes_says_until_when() {
+    for scheduling in [Scheduling::Synchronous, Scheduling::Asynchronous] {
+        let mut config = small(scheduling);
+        config.scheduler.num_gpu_blocks = 100;
+        config.scheduler.max_model_len = 200;
+        let latency = Arc::new(Affine::new(SimDuration::from_millis(10)));
+        let engine = Engine::new(config, latency, Policies::fcfs());
+        let mut engine = engine.expect("the settings are in range");
+        assert_eq!(engine.quiet_until(), None);
+        engine.submit(ms(0), request(0, 0, 8, 100));
+        for _ in 0..10 {
+            assert!(engine.quiet_until() >= engine.next_wake());
+            let now = engine.next_wake().expect("it decodes");
+            engine.advance(now, &mut |_| {});
+        }
+        let quiet = engine.quiet_until().expect("it decodes");
+        let mut steps = 0;
+        while let Some(now) = engine.next_wake().filter(|&now| now < quiet) {
+            steps += 1;
+            engine.advance(now, &mut |event| {
+                let decodes = matches!(event, EngineEvent::Step(_) | EngineEvent::Decodes(_));
+                let quiet = decodes || matches!(event, EngineEvent::Level { .. });
+                assert!(quiet, "{scheduling:?}: {event:?}");
+            });
+        }
+        assert!(steps > 80, "{scheduling:?}: {steps} steps");
+        // Another request is planned as soon as it may be.
+        let next = engine.next_wake().expect("it decodes");
+        engine.submit(next, request(1, 0, 8, 1));
+        assert_eq!(engine.quiet_until(), engine.next_wake());
+    }
+}
+
+#[test]
 #[should_panic(expected = "how decodes are planned is chosen before the first request")]
 fn how_decodes_are_planned_is_chosen_in_time() {
     let mut engine = Run::new(small(Scheduling::Synchronous), Constant::millis(20, 10)).engine;
@@ -77,12 +114,8 @@ fn how_decodes_are_planned_is_chosen_in_time() {
 fn a_sequence_that_the_pool_never_holds_cannot_come_up() {
     let mut config = small(Scheduling::Synchronous);
     config.scheduler.num_gpu_blocks = 7;
-    let error = foretoken_engine::Engine::new(
-        config,
-        std::sync::Arc::new(Constant::millis(1, 1)),
-        Policies::fcfs(),
-    )
-    .expect_err("six usable blocks hold 24 tokens");
+    let error = Engine::new(config, Arc::new(Constant::millis(1, 1)), Policies::fcfs())
+        .expect_err("six usable blocks hold 24 tokens");
     assert!(
         matches!(
             error,

@@ -1,0 +1,180 @@
+//! Engines are looked at when it matters, and not in each of their steps.
+//!
+//! An engine that only decodes says [until when](foretoken_engine::Engine::quiet_until) it certainly does,
+//! and is left alone until then. Whoever asks something of it before, hands something to it or looks at it
+//! lets it catch up first: it does all at once what was due meanwhile, and tells the sink. What it tells is
+//! the same as if it had been told in time; only levels have to be put in order ([`Levels`]).
+
+use foretoken_des_kernel::{Context, Generation, SimDuration, SimTime};
+use foretoken_engine::EngineEvent;
+use foretoken_metrics::{LevelRecord, MetricSink, StepRecord};
+use foretoken_workload::{DecodeRun, RequestId, TokenRun};
+
+use super::event::Event;
+use super::instance::{self, Instance};
+use super::{World, index};
+
+/// So many levels are told at once.
+const MANY: usize = 4_096;
+
+/// How tokens reach clients. What a client sees after the end of the run has not happened.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Told {
+    pub(super) delay: SimDuration,
+    pub(super) horizon: SimTime,
+}
+
+impl Told {
+    pub(super) fn tokens(self, run: TokenRun<'_>) -> TokenRun<'_> {
+        let run = run.after(self.delay);
+        if run.last().is_none_or(|last| last <= self.horizon) {
+            return run;
+        }
+        run.until(self.horizon)
+    }
+
+    pub(super) fn decodes(self, mut run: DecodeRun<'_>) -> DecodeRun<'_> {
+        run.tokens = self.tokens(run.tokens);
+        run
+    }
+}
+
+/// Levels that the sink has not been told of. Those of one engine are in the order of time.
+#[derive(Debug, Default)]
+pub(super) struct Levels {
+    /// Those of an engine alone are in order anyway.
+    lone: bool,
+    untold: Vec<(SimTime, LevelRecord)>,
+    order: Vec<u128>,
+}
+
+impl Levels {
+    /// For so many engines.
+    pub(super) fn of(engines: usize) -> Self {
+        Self {
+            lone: engines == 1,
+            ..Self::default()
+        }
+    }
+
+    /// The sink is told of a level, now or later.
+    pub(super) fn tell(&mut self, at: SimTime, level: &LevelRecord, sink: &mut impl MetricSink) {
+        if self.lone {
+            sink.on_level(at, level);
+        } else {
+            self.untold.push((at, *level));
+        }
+    }
+
+    /// Hands over all of them in the order of time; those of one instant in that in which they came.
+    fn drain(&mut self, mut tell: impl FnMut(SimTime, &LevelRecord)) {
+        // Time and place in one number: such are sorted several times as fast as what they stand for.
+        let times = self.untold.iter().map(|&(at, _)| at.as_nanos());
+        let keys = (0_u32..).zip(times);
+        self.order
+            .extend(keys.map(|(place, at)| u128::from(at) << u32::BITS | u128::from(place)));
+        self.order.sort_unstable();
+        for key in self.order.drain(..) {
+            let place = key & u128::from(u32::MAX);
+            let (at, level) = &self.untold[usize::try_from(place).expect("a place fits")];
+            tell(*at, level);
+        }
+        self.untold.clear();
+    }
+}
+
+impl<S: MetricSink> World<S> {
+    /// Tells the levels up to now.
+    pub(super) fn tell_levels(&mut self, now: SimTime) {
+        self.catch_all_up(now);
+        let sink = &mut self.sink;
+        self.levels.drain(|at, level| sink.on_level(at, level));
+    }
+
+    /// Tells levels if there are many.
+    pub(super) fn thin_out_levels(&mut self, now: SimTime) {
+        if self.levels.untold.len() >= MANY {
+            self.tell_levels(now);
+        }
+    }
+
+    /// An engine may do something else than decode from now on.
+    pub(super) fn look(&mut self, engine: usize, asked: Generation, cx: &mut Context<'_, Event>) {
+        if self.engines[engine].wake_up.takes(asked) {
+            self.last = cx.now();
+            self.act(engine, cx);
+        }
+    }
+
+    /// All engines do what was due before `now`.
+    pub(super) fn catch_all_up(&mut self, now: SimTime) {
+        for engine in 0..self.engines.len() {
+            self.catch_up(engine, now);
+        }
+    }
+
+    /// The engines that a request has to do with do what was due before `now`.
+    pub(super) fn catch_up_with(&mut self, request: RequestId, now: SimTime) {
+        if let Some(flight) = self.flights.get(&request) {
+            for target in flight.targets() {
+                self.catch_up(index(target), now);
+            }
+        }
+    }
+
+    /// An engine does what was due before `now`: it decodes.
+    pub(super) fn catch_up(&mut self, engine: usize, now: SimTime) {
+        let mut late = false;
+        while let Some(due) = self.engines[engine].engine.next_wake()
+            && due < now
+        {
+            self.advance(engine, due, now);
+            late = true;
+        }
+        if late {
+            assert!(
+                self.reported.entries.is_empty(),
+                "quiet engines: engine {engine} did more than decode before {now}"
+            );
+            self.engines[engine].refresh_gauges();
+            self.mark_unseen(engine);
+        }
+    }
+
+    /// An engine does what is due at `now`, and decodes until the instant before `until`. What others than
+    /// the sink need to hear of is kept in `reported`.
+    pub(super) fn advance(&mut self, engine: usize, now: SimTime, until: SimTime) {
+        let told = Told {
+            delay: self.network.delay,
+            horizon: self.horizon,
+        };
+        let Instance {
+            engine: core,
+            level,
+            last_told,
+            fruitless,
+            ..
+        } = &mut self.engines[engine];
+        let reported = &mut self.reported;
+        core.advance_until(now, until, &mut |event| match event {
+            EngineEvent::Step(step) => self.sink.on_step(&StepRecord {
+                instance: level.instance,
+                start: step.start,
+                end: step.end,
+                tokens: u32::try_from(step.shape.tokens()).unwrap_or(u32::MAX),
+                sequences: step.shape.sequences(),
+            }),
+            EngineEvent::Level { at, stats } => {
+                *level = instance::level(level.instance, stats);
+                self.levels.tell(at, level, &mut self.sink);
+            }
+            EngineEvent::Decodes(run) if reported.entries.is_empty() => {
+                *fruitless = 0;
+                let run = told.decodes(run);
+                *last_told = run.tokens.last().unwrap_or(*last_told).max(*last_told);
+                self.sink.on_decodes(level.instance, &run);
+            }
+            _ => reported.push(event),
+        });
+    }
+}
