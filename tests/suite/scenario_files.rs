@@ -59,7 +59,7 @@ fn yaml_and_json_say_the_same() {
 
 #[test]
 fn unknown_keys_are_refused_by_name_at_every_level() {
-    let chat = example(EXAMPLES[0]);
+    let chat = example("chat-llama-8b.yaml");
     let misspelt = [
         ("deployment:", "deploiment:"),
         ("gpu:", "gpus:"),
@@ -85,7 +85,7 @@ fn unknown_keys_are_refused_by_name_at_every_level() {
 
 #[test]
 fn a_mistake_names_its_line() {
-    let text = example(EXAMPLES[0]).replace("rate-rps: 12", "rate-rps: -12");
+    let text = example("chat-llama-8b.yaml").replace("rate-rps: 12", "rate-rps: -12");
     let error = from_yaml(&text).expect_err("a negative rate");
     assert!(error.contains("rate is -12"), "{error}");
     assert!(error.contains("line"), "{error}");
@@ -122,7 +122,7 @@ fn values_that_make_no_sense_are_refused_by_key_value_and_range() {
             "num_gpu_blocks is 3",
         ),
     ];
-    let chat = from_yaml(&example(EXAMPLES[0])).expect("valid");
+    let chat = from_yaml(&example("chat-llama-8b.yaml")).expect("valid");
     for (change, message) in changes {
         let mut scenario = chat.clone();
         change(&mut scenario);
@@ -155,7 +155,7 @@ workload:
 #[test]
 fn objectives_of_classes_are_part_of_a_scenario() {
     let slos = "slos:\n  standard: { ttft-ms: 500, tpot-ms: 50 }\n  critical: { e2e-ms: 60000 }\n";
-    let chat = example(EXAMPLES[0]);
+    let chat = example("chat-llama-8b.yaml");
     let plain = from_yaml(&chat).expect("an example");
     let scenario = Scenario {
         horizon_s: Some(10.0),
