@@ -50,6 +50,7 @@ pub mod length;
 pub mod lifecycle;
 pub mod merge;
 pub mod order;
+pub mod paced;
 pub mod prompt;
 mod quantity;
 mod renumber;
@@ -89,6 +90,7 @@ pub use order::{
     ByPriority, Fcfs, LongestPrefixMatch, OrderKey, QueueOrder, QueueSignals, Rekey, Requeue,
     ShortestJobFirst,
 };
+pub use paced::Paced;
 pub use prompt::{BlockHash, BlockHasher, ContentId, Prompt, PromptError, Segment};
 pub use quantity::{Positive, Rate, Seconds};
 pub use request::{

@@ -6,7 +6,7 @@ use clap::Args;
 use foretoken::prelude::RngStreams;
 use foretoken::workload::trace::{OutputFormat, Row, RowWriter, TraceError};
 
-use super::source::{made, spec_or_trace};
+use super::source::{Answers, made, spec_or_trace};
 use crate::failure::Failure;
 use crate::output::is_closed;
 
@@ -16,7 +16,7 @@ const STDOUT: &str = "/dev/stdout";
 /// Write the requests of a workload as a table
 ///
 /// What is written is what a simulation with the same seed and replication is asked, to the token and the
-/// nanosecond. The table can be run (`foretoken run --workload`), inspected and cleaned like any trace.
+/// nanosecond; of loads that wait for answers, what they ask of a server of the pace that is given. The table can be run (`foretoken run --workload`), inspected and cleaned like any trace.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Workload file (YAML or JSON), or a trace
@@ -30,6 +30,8 @@ pub(crate) struct Arguments {
     /// Requests at most [default: all of the workload]
     #[arg(long, visible_alias = "limit", value_name = "N")]
     requests: Option<u64>,
+    #[command(flatten)]
+    answers: Answers,
     /// Where to: a file that ends in .csv, .jsonl or .parquet [default: CSV on standard output]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -38,7 +40,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let spec = spec_or_trace(&arguments.spec)?;
     let streams = RngStreams::new(arguments.seed, arguments.replication);
-    let rows = made(&spec, &streams, arguments.requests)?;
+    let rows = made(&spec, &streams, arguments.requests, &arguments.answers)?;
     match &arguments.out {
         Some(path) => {
             let written = write(rows, path, output_format(path)?)?;

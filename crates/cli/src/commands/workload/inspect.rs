@@ -6,7 +6,7 @@ use clap::Args;
 use foretoken::prelude::RngStreams;
 use foretoken::workload::trace::Inspection;
 
-use super::source::{TraceFlags, description, made};
+use super::source::{Answers, TraceFlags, description, made};
 use super::{pages, pictures, text};
 use crate::failure::{Failure, write};
 use crate::output::JsonOutput;
@@ -27,6 +27,8 @@ pub(crate) struct Arguments {
     /// Names the experiment, for workload files
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    #[command(flatten)]
+    answers: Answers,
     /// Draw rate and lengths to this file (SVG)
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
@@ -41,7 +43,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let bad_rows = arguments.flags.bad_rows();
     let (what, seen) = if let Some(spec) = description(&arguments.source)? {
         let streams = RngStreams::new(arguments.seed, 0);
-        let rows = made(&spec, &streams, arguments.requests)?;
+        let rows = made(&spec, &streams, arguments.requests, &arguments.answers)?;
         ("workload".to_owned(), Inspection::of(rows, bad_rows)?)
     } else {
         let opened = arguments.flags.open(&arguments.source)?;

@@ -4,11 +4,12 @@ use std::io::{IsTerminal as _, stderr};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use foretoken::prelude::{RngStreams, Workload, WorkloadSpec};
-use foretoken::workload::WorkloadFile;
+use foretoken::prelude::{RngStreams, SimDuration, Workload, WorkloadSpec};
 use foretoken::workload::trace::{
     BadRows, Columns, Format, OpenOptions, Progress, Row, TraceError, TraceFile, TraceSpec,
+    inference_perf_config,
 };
+use foretoken::workload::{Paced, WorkloadFile};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::failure::{Failure, from_json, from_yaml, read};
@@ -130,6 +131,15 @@ fn is_description(path: &Path) -> bool {
     }
 }
 
+/// Whether YAML configures inference-perf: it has a load and data, and no workload.
+fn is_inference_perf(text: &str) -> bool {
+    let value = serde_saphyr::from_str::<serde_json::Value>(text);
+    value.is_ok_and(|value| {
+        let has = |key| value.get(key).is_some();
+        has("load") && has("data") && !has("workload")
+    })
+}
+
 /// The description in a file, with paths that are relative to it; `None` if the file is none.
 pub(crate) fn description(path: &Path) -> Result<Option<WorkloadSpec>, Failure> {
     if !is_description(path) {
@@ -139,6 +149,10 @@ pub(crate) fn description(path: &Path) -> Result<Option<WorkloadSpec>, Failure> 
     let json = path
         .extension()
         .is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
+    if !json && is_inference_perf(&text) {
+        let load = inference_perf_config(&text).map_err(|error| error.in_file(path))?;
+        return Ok(Some(load));
+    }
     let file: WorkloadFile = if json {
         from_json(path, &text)?
     } else {
@@ -157,13 +171,48 @@ pub(crate) fn spec_or_trace(path: &Path) -> Result<WorkloadSpec, Failure> {
     })
 }
 
+/// How fast answers come, where requests wait for them and nobody serves.
+#[derive(Debug, Args)]
+pub(crate) struct Answers {
+    /// Time to the first token of an answer that requests wait for
+    #[arg(long, value_name = "MS", default_value_t = 200.0, value_parser = milliseconds)]
+    answer_ttft_ms: f64,
+    /// Time from token to token of an answer that requests wait for
+    #[arg(long, value_name = "MS", default_value_t = 20.0, value_parser = milliseconds)]
+    answer_itl_ms: f64,
+}
+
+fn milliseconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(ms) if (0.0..=1e9).contains(&ms) => Ok(ms),
+        _ => Err("allowed is 0 to 1e9 milliseconds".to_owned()),
+    }
+}
+
+impl Answers {
+    /// The workload before a server of this pace; says so if that makes a difference.
+    fn pace(&self, load: Box<dyn Workload>) -> Paced {
+        let span = |ms: f64| SimDuration::try_from_secs_f64(ms / 1e3).unwrap_or(SimDuration::MAX);
+        let paced = Paced::new(load, span(self.answer_ttft_ms), span(self.answer_itl_ms));
+        if paced.reacts() {
+            eprintln!(
+                "note: requests wait for answers: the first token after {} ms, the others every {} ms \
+                 (--answer-ttft-ms, --answer-itl-ms)",
+                self.answer_ttft_ms, self.answer_itl_ms
+            );
+        }
+        paced
+    }
+}
+
 /// At most `limit` requests that `spec` describes, as rows; it must end by itself or by the limit.
 pub(crate) fn made(
     spec: &WorkloadSpec,
     streams: &RngStreams,
     limit: Option<u64>,
+    answers: &Answers,
 ) -> Result<impl Iterator<Item = Result<Row, TraceError>> + Send + use<>, Failure> {
-    let mut load: Box<dyn Workload> = spec.build(streams)?;
+    let mut load = answers.pace(spec.build(streams)?);
     let limit = limit.map_or(usize::MAX, |limit| {
         usize::try_from(limit).unwrap_or(usize::MAX)
     });
