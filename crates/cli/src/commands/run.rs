@@ -63,19 +63,29 @@ struct WorkloadFlags {
     #[arg(long, value_name = "RPS")]
     rate: Option<f64>,
     /// Number of requests [default: 1000]
-    #[arg(long, value_name = "N", requires = "rate")]
+    #[arg(long, value_name = "N", requires = "rate", conflicts_with = "workload")]
     requests: Option<u32>,
     /// Tokens of each prompt [default: 512]
-    #[arg(long, value_name = "TOKENS", requires = "rate")]
+    #[arg(
+        long,
+        value_name = "TOKENS",
+        requires = "rate",
+        conflicts_with = "workload"
+    )]
     prompt_tokens: Option<u32>,
     /// Tokens that each request generates [default: 256]
-    #[arg(long, value_name = "TOKENS", requires = "rate")]
+    #[arg(
+        long,
+        value_name = "TOKENS",
+        requires = "rate",
+        conflicts_with = "workload"
+    )]
     output_tokens: Option<u32>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let base = arguments.scenario.as_deref().map(scenario).transpose()?;
-    let in_file = |source: foretoken::Error| match &arguments.scenario {
+    let in_file = |source: foretoken::Error| match arguments.origin(&source) {
         Some(path) => Failure::InFile {
             path: path.clone(),
             source: Box::new(source),
@@ -108,6 +118,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 impl Arguments {
+    /// The file that an error is about, if what was asked comes from one.
+    fn origin(&self, error: &foretoken::Error) -> Option<&PathBuf> {
+        match (error, &self.workload.workload) {
+            (foretoken::Error::Workload(_), Some(workload)) => Some(workload),
+            _ => self.scenario.as_ref(),
+        }
+    }
+
     /// The file's scenario with the flags in place.
     fn scenario(&self, base: Option<Scenario>) -> Result<Scenario, Failure> {
         let (deployment, workload) = match &base {

@@ -40,10 +40,16 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let spec = spec_or_trace(&arguments.spec)?;
     let streams = RngStreams::new(arguments.seed, arguments.replication);
-    let rows = made(&spec, &streams, arguments.requests, &arguments.answers)?;
+    let rows = made(
+        &arguments.spec,
+        &spec,
+        &streams,
+        arguments.requests,
+        &arguments.answers,
+    )?;
     match &arguments.out {
         Some(path) => {
-            let written = write(rows, path, output_format(path)?)?;
+            let written = write_whole(rows, path, output_format(path)?)?;
             eprintln!("{written} requests written to {}", path.display());
             Ok(())
         }
@@ -81,11 +87,32 @@ pub(super) fn write_beside(
         });
     }
     let format = output_format(out)?;
-    write(rows, out, format).map_err(|error| {
-        // What is half of the rows looks like all of them.
-        std::fs::remove_file(out).ok();
-        error.into()
-    })
+    Ok(write_whole(rows, out, format)?)
+}
+
+/// Writes all rows, or leaves what is there: half of the rows would look like all of them.
+fn write_whole(
+    rows: impl Iterator<Item = Result<Row, TraceError>>,
+    out: &Path,
+    format: OutputFormat,
+) -> Result<u64, TraceError> {
+    if std::fs::metadata(out).is_ok_and(|about| !about.is_file()) {
+        // A pipe or a device has no name to be given at the end.
+        return write(rows, out, format);
+    }
+    let mut part = out.as_os_str().to_owned();
+    part.push(".part");
+    let part = PathBuf::from(part);
+    let written = write(rows, &part, format).and_then(|written| {
+        std::fs::rename(&part, out).map_err(|problem| TraceError::Io {
+            problem: format!("{}: {problem}", out.display()),
+        })?;
+        Ok(written)
+    });
+    if written.is_err() {
+        std::fs::remove_file(&part).ok();
+    }
+    written
 }
 
 /// Writes all rows, and says how many.

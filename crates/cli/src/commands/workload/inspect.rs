@@ -43,7 +43,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let bad_rows = arguments.flags.bad_rows();
     let (what, seen) = if let Some(spec) = description(&arguments.source)? {
         let streams = RngStreams::new(arguments.seed, 0);
-        let rows = made(&spec, &streams, arguments.requests, &arguments.answers)?;
+        let rows = made(
+            &arguments.source,
+            &spec,
+            &streams,
+            arguments.requests,
+            &arguments.answers,
+        )?;
         ("workload".to_owned(), Inspection::of(rows, bad_rows)?)
     } else {
         let opened = arguments.flags.open(&arguments.source)?;

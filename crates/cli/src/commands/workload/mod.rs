@@ -2,6 +2,8 @@
 
 mod clean;
 mod convert;
+mod description;
+mod expand;
 mod generate;
 mod inspect;
 mod pages;
@@ -23,6 +25,7 @@ pub(crate) enum Workload {
     Inspect(inspect::Arguments),
     Clean(Box<clean::Arguments>),
     Convert(convert::Arguments),
+    Expand(expand::Arguments),
     Schema(schema::Arguments),
 }
 
@@ -32,6 +35,7 @@ pub(crate) fn run(command: &Workload) -> Result<(), Failure> {
         Workload::Inspect(arguments) => inspect::run(arguments),
         Workload::Clean(arguments) => clean::run(arguments),
         Workload::Convert(arguments) => convert::run(arguments),
+        Workload::Expand(arguments) => expand::run(arguments),
         Workload::Schema(arguments) => schema::run(arguments),
     }
 }

@@ -5,20 +5,18 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use foretoken::prelude::{RngStreams, SimDuration, Workload, WorkloadSpec};
+use foretoken::workload::Paced;
 use foretoken::workload::trace::{
     BadRows, Columns, Format, OpenOptions, Progress, Row, TraceError, TraceFile, TraceSpec,
-    inference_perf_config,
 };
-use foretoken::workload::{Paced, WorkloadFile};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::failure::{Failure, from_json, from_yaml, read};
+use crate::failure::Failure;
+
+pub(crate) use super::description::description;
 
 /// Files from this size on show how far reading has come.
 const LARGE: u64 = 16 << 20;
-
-/// Descriptions in JSON are smaller than this; larger files are traces.
-const DESCRIPTION: u64 = 1 << 20;
 
 /// A trace and how to read it.
 #[derive(Debug, Args)]
@@ -116,53 +114,6 @@ fn bar(progress: &Progress) -> ProgressBar {
     )
 }
 
-/// Whether a file describes a workload: YAML does, JSON if it has a key of a description.
-fn is_description(path: &Path) -> bool {
-    let ending = path.extension().and_then(|ending| ending.to_str());
-    match ending.map(str::to_ascii_lowercase).as_deref() {
-        Some("yaml" | "yml") => true,
-        Some("json") => {
-            let small = std::fs::metadata(path).is_ok_and(|about| about.len() <= DESCRIPTION);
-            let text = small.then(|| std::fs::read_to_string(path).ok()).flatten();
-            let value = text.and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
-            value.is_some_and(|value| value.get("workload").is_some())
-        }
-        _ => false,
-    }
-}
-
-/// Whether YAML configures inference-perf: it has a load and data, and no workload.
-fn is_inference_perf(text: &str) -> bool {
-    let value = serde_saphyr::from_str::<serde_json::Value>(text);
-    value.is_ok_and(|value| {
-        let has = |key| value.get(key).is_some();
-        has("load") && has("data") && !has("workload")
-    })
-}
-
-/// The description in a file, with paths that are relative to it; `None` if the file is none.
-pub(crate) fn description(path: &Path) -> Result<Option<WorkloadSpec>, Failure> {
-    if !is_description(path) {
-        return Ok(None);
-    }
-    let text = read(path)?;
-    let json = path
-        .extension()
-        .is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
-    if !json && is_inference_perf(&text) {
-        let load = inference_perf_config(&text).map_err(|error| error.in_file(path))?;
-        return Ok(Some(load));
-    }
-    let file: WorkloadFile = if json {
-        from_json(path, &text)?
-    } else {
-        from_yaml(path, &text)?
-    };
-    let mut workload = file.workload;
-    workload.rebase(path.parent().unwrap_or(Path::new("")));
-    Ok(Some(workload))
-}
-
 /// What a file of a workload or a trace stands for, as part of a scenario.
 pub(crate) fn spec_or_trace(path: &Path) -> Result<WorkloadSpec, Failure> {
     Ok(match description(path)? {
@@ -205,14 +156,19 @@ impl Answers {
     }
 }
 
-/// At most `limit` requests that `spec` describes, as rows; it must end by itself or by the limit.
+/// At most `limit` requests that `spec`, which `path` holds, describes, as rows; it must end by itself or by the limit.
 pub(crate) fn made(
+    path: &Path,
     spec: &WorkloadSpec,
     streams: &RngStreams,
     limit: Option<u64>,
     answers: &Answers,
 ) -> Result<impl Iterator<Item = Result<Row, TraceError>> + Send + use<>, Failure> {
-    let mut load = answers.pace(spec.build(streams)?);
+    let load = spec.build(streams).map_err(|error| Failure::InFile {
+        path: path.into(),
+        source: Box::new(error.into()),
+    })?;
+    let mut load = answers.pace(load);
     let limit = limit.map_or(usize::MAX, |limit| {
         usize::try_from(limit).unwrap_or(usize::MAX)
     });
