@@ -264,3 +264,101 @@ fn the_schema_is_json_and_knows_the_kinds() {
     let text = std::fs::read_to_string(out).expect("it was written");
     assert_eq!(text, succeeds("workload schema"));
 }
+
+#[test]
+fn a_workload_may_stand_alone_in_a_scenario_or_in_a_configuration_of_inference_perf() {
+    let bare = LOAD.split_once("workload:\n").expect("it has one").1;
+    let (whole, bare) = (file("whole.yaml", LOAD), file("bare.yaml", bare));
+    let scenario = LOAD.replace(
+        "version: 1\nname: chat",
+        "deployment: { model: Qwen/Qwen2.5-7B-Instruct, gpu: H100 }",
+    );
+    let scenario = file("with-deployment.yaml", scenario);
+    let rows = |path: &str| succeeds(&format!("workload generate {path} --requests 20"));
+    assert_eq!(rows(&whole), rows(&bare));
+    assert_eq!(rows(&whole), rows(&scenario));
+
+    let config = "load: { type: poisson, stages: [{ rate: 5, duration: 4 }] }
+data:
+  type: shared_prefix
+  shared_prefix:
+    { num_groups: 2, num_prompts_per_group: 3, system_prompt_len: 20, question_len: 30, output_len: 9 }
+";
+    let config = file("inference-perf.yml", config);
+    assert_eq!(rows(&config).lines().count(), 1 + 20);
+    let expanded = succeeds(&format!("workload expand {config}"));
+    assert!(expanded.contains("shared-prefix:"), "{expanded}");
+    let again = file("expanded.yaml", expanded);
+    assert_eq!(rows(&config), rows(&again));
+}
+
+#[test]
+fn a_preset_is_written_out_and_means_the_same() {
+    let preset = file(
+        "preset.yaml",
+        "preset: { name: rag, rate-rps: 5, requests: 40 }",
+    );
+    let expanded = succeeds(&format!("workload expand {preset}"));
+    assert!(expanded.contains("documents:"), "{expanded}");
+    let expanded = file("preset-expanded.yaml", expanded);
+    let rows = |path: &str| succeeds(&format!("workload generate {path}"));
+    assert_eq!(rows(&preset), rows(&expanded));
+}
+
+#[test]
+fn loads_that_wait_for_answers_are_written_whole_at_a_given_pace() {
+    let load = "closed-loop:
+  users: 2
+  requests: 10
+  prompt-tokens: { constant: { tokens: 7 } }
+  output-tokens: { constant: { tokens: 11 } }
+";
+    let load = file("closed.yaml", load);
+    let run = foretoken(&format!(
+        "workload generate {load} --answer-ttft-ms 400 --answer-itl-ms 10"
+    ));
+    assert_eq!(run.code, Some(0));
+    assert!(run.stderr.contains("wait for answers"), "{}", run.stderr);
+    let sent: Vec<_> = run
+        .stdout
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split(',').nth(1))
+        .collect();
+    assert_eq!(
+        sent,
+        ["0", "0", "0.5", "0.5", "1", "1", "1.5", "1.5", "2", "2"]
+    );
+    refuses(
+        &format!("workload generate {load} --out {load}.csv --answer-ttft-ms -1"),
+        &["--answer-ttft-ms", "0 to 1e9"],
+    );
+}
+
+#[test]
+fn what_was_there_stays_if_nothing_whole_takes_its_place() {
+    let bad = file(
+        "bad.csv",
+        "sent,input-tokens,output-tokens\n0,5,5\n1,many,5\n",
+    );
+    let kept = file("kept.csv", "precious\n");
+    for command in ["convert", "clean"] {
+        refuses(
+            &format!("workload {command} {bad} --out {kept}"),
+            &["bad.csv: line 3", "input-tokens", "many"],
+        );
+        let content = std::fs::read_to_string(&kept).expect("it is still there");
+        assert_eq!(content, "precious\n");
+        assert!(!std::path::Path::new(&format!("{kept}.part")).exists());
+    }
+}
+
+#[test]
+fn flags_of_a_simple_load_are_not_ignored_beside_a_workload() {
+    let load = file("beside.yaml", LOAD);
+    for flag in ["--requests 5", "--prompt-tokens 5", "--output-tokens 5"] {
+        let run = foretoken(&format!("run {FLAGS} --workload {load} {flag}"));
+        assert_ne!(run.code, Some(0));
+        assert!(run.stderr.contains("cannot be used with"), "{}", run.stderr);
+    }
+}
