@@ -5,12 +5,11 @@
 //! lets it catch up first: it does all at once what was due meanwhile, and tells the sink. What it tells is
 //! the same as if it had been told in time; only levels have to be put in order ([`Levels`]).
 
-use foretoken_des_kernel::{Context, Generation, SimDuration, SimTime};
+use foretoken_des_kernel::{SimDuration, SimTime};
 use foretoken_engine::EngineEvent;
 use foretoken_metrics::{LevelRecord, MetricSink, StepRecord};
 use foretoken_workload::{DecodeRun, RequestId, TokenRun};
 
-use super::event::Event;
 use super::instance::{self, Instance};
 use super::{World, index};
 
@@ -95,14 +94,6 @@ impl<S: MetricSink> World<S> {
     pub(super) fn thin_out_levels(&mut self, now: SimTime) {
         if self.levels.untold.len() >= MANY {
             self.tell_levels(now);
-        }
-    }
-
-    /// An engine may do something else than decode from now on.
-    pub(super) fn look(&mut self, engine: usize, asked: Generation, cx: &mut Context<'_, Event>) {
-        if self.engines[engine].wake_up.takes(asked) {
-            self.last = cx.now();
-            self.act(engine, cx);
         }
     }
 

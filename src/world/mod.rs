@@ -162,15 +162,13 @@ impl<S: MetricSink> World<S> {
         let reason = kernel.run_with(stop, &mut ());
         let (now, events) = (kernel.now(), kernel.events_handled());
         let mut world = kernel.into_model();
-        let at = match reason {
-            // Gateways read metrics for a little longer than anybody needs them.
-            StopReason::QueueExhausted => world.last,
-            _ => now,
-        };
         if let Some(failure) = world.failure {
             return Err(failure);
         }
         world.tell_levels(after(now));
+        // Gateways read metrics, and clients would have waited, for longer than anybody needs.
+        let drained = world.is_drained();
+        let at = if drained { world.last } else { now };
         world.assert_conserved();
         let mut engines = world.engines.iter();
         if let Some(stalled) = engines.find(|instance| instance.engine.is_stalled()) {
@@ -180,7 +178,7 @@ impl<S: MetricSink> World<S> {
             });
         }
         assert!(
-            reason != StopReason::QueueExhausted || world.is_drained(),
+            drained || reason != StopReason::QueueExhausted,
             "work conservation: the run ended with requests inside and nothing left to happen"
         );
         Ok((world.sink, RunEnd { at, events }))
@@ -396,24 +394,17 @@ impl<S: MetricSink> Model for World<S> {
     }
 
     fn handle(&mut self, event: Event, cx: &mut Context<'_, Event>) {
-        let matters = !matches!(
-            event,
-            Event::Scrape { .. }
-                | Event::Scraped(_)
-                | Event::KvEvents { .. }
-                | Event::Gateway { .. }
-                | Event::Pool { .. }
-                | Event::Patience { .. }
-                | Event::Look { .. }
-        );
         self.thin_out_levels(cx.now());
+        let last = self.last;
+        // What follows matters to a request, unless it turns out to be stale, or is taken back below.
+        self.last = cx.now();
         match event {
-            Event::Arrival { asked } => {
-                if self.load.wake_up.takes(asked) {
-                    self.arrive(cx);
-                }
+            Event::Arrival { asked } if self.load.wake_up.takes(asked) => self.arrive(cx),
+            Event::Wake { engine, asked } | Event::Look { engine, asked }
+                if self.engines[engine].wake_up.takes(asked) =>
+            {
+                self.act(engine, cx);
             }
-            Event::Pool { change } => self.change_pool(change, cx),
             Event::Response {
                 gateway,
                 request,
@@ -423,29 +414,32 @@ impl<S: MetricSink> Model for World<S> {
                 component.responded(cx.now(), request, response);
                 self.settle_gateway(gateway, cx);
             }
-            Event::Scrape { poller } => self.scrape(poller, cx),
-            Event::Scraped(metrics) => self.scraped(&metrics, cx.now()),
-            Event::KvEvents { engine, events } => self.publish(engine, &events, cx.now()),
-            Event::Gateway { gateway, asked } => {
-                if self.gateways[gateway].wake_up.takes(asked) {
-                    self.with_gateway(gateway, cx, Gateway::advance);
-                    self.check_hope(gateway, cx.now());
-                }
-            }
             Event::Deliver(request) => self.deliver(*request, cx),
             Event::HandOver { request } => self.hand_over(request, cx),
             Event::Read { request, blocks } => self.read(request, blocks, cx),
-            Event::Links { asked } => {
-                if self.links.wake_up.takes(asked) {
-                    self.move_blocks(cx);
-                }
+            Event::Links { asked } if self.links.wake_up.takes(asked) => self.move_blocks(cx),
+            other => {
+                self.last = last;
+                self.meanwhile(other, cx);
             }
-            Event::Look { engine, asked } => self.look(engine, asked, cx),
-            Event::Wake { engine, asked } => self.wake(engine, asked, cx),
-            Event::Patience { request, over } => self.lose_patience(request, over, cx),
         }
-        if matters {
-            self.last = cx.now();
+    }
+}
+
+impl<S: MetricSink> World<S> {
+    /// What happens beside requests, and matters to one only if it ends it; stale events do nothing.
+    fn meanwhile(&mut self, event: Event, cx: &mut Context<'_, Event>) {
+        match event {
+            Event::Pool { change } => self.change_pool(change, cx),
+            Event::Scrape { poller } => self.scrape(poller, cx),
+            Event::Scraped(metrics) => self.scraped(&metrics, cx.now()),
+            Event::KvEvents { engine, events } => self.publish(engine, &events, cx.now()),
+            Event::Gateway { gateway, asked } if self.gateways[gateway].wake_up.takes(asked) => {
+                self.with_gateway(gateway, cx, Gateway::advance);
+                self.check_hope(gateway, cx.now());
+            }
+            Event::Patience { request, over } => self.lose_patience(request, over, cx),
+            _ => {}
         }
     }
 }

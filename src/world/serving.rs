@@ -3,7 +3,7 @@
 use foretoken_dataplane::producer::KvEvent;
 use foretoken_dataplane::transfer::Transferred;
 use foretoken_dataplane::{EndpointId, Response};
-use foretoken_des_kernel::{Context, Generation};
+use foretoken_des_kernel::Context;
 use foretoken_engine::{EngineEvent, KvTransfer};
 use foretoken_metrics::MetricSink;
 use foretoken_workload::{
@@ -119,13 +119,6 @@ impl<S: MetricSink> World<S> {
         if let Some((time, asked)) = self.links.wake_up.ask(wake) {
             cx.at(time, Event::Links { asked });
         }
-    }
-
-    pub(super) fn wake(&mut self, engine: usize, asked: Generation, cx: &mut Context<'_, Event>) {
-        if !self.engines[engine].wake_up.takes(asked) {
-            return;
-        }
-        self.act(engine, cx);
     }
 
     /// An engine does what is due.

@@ -1,11 +1,12 @@
 //! Clients: when they ask, how long they wait, and what they hear.
 
+use foretoken_dataplane::gateway::GatewayEvent;
 use foretoken_des_kernel::{Context, SimDuration, SimTime};
 use foretoken_metrics::MetricSink;
 use foretoken_workload::{Ended, FinishReason, Request, RequestId};
 
-use super::World;
 use super::event::{Event, Over};
+use super::{World, after};
 use crate::error::Error;
 
 impl<S: MetricSink> World<S> {
@@ -63,6 +64,8 @@ impl<S: MetricSink> World<S> {
         over: Over,
         cx: &mut Context<'_, Event>,
     ) {
+        // What comes at this very instant comes in time.
+        self.catch_up_with(request, after(cx.now()));
         if let Some(flight) = self.flights.get(&request) {
             if over == Over::Whole || !flight.streaming {
                 self.cut(request, FinishReason::Abort, cx);
@@ -70,12 +73,13 @@ impl<S: MetricSink> World<S> {
             return;
         }
         for gateway in 0..self.gateways.len() {
-            let mut found = false;
-            self.with_gateway(gateway, cx, |gateway, now, out| {
-                found = gateway.cancel(now, request, out);
-                Ok(())
-            });
-            if found {
+            let mut refusal = None;
+            let component = &mut self.gateways[gateway].component;
+            if component.cancel(cx.now(), request, &mut |event| refusal = Some(event)) {
+                if let Some(GatewayEvent::Reject { request, reason }) = refusal {
+                    self.reject(request, reason, cx);
+                }
+                self.settle_gateway(gateway, cx);
                 return;
             }
         }

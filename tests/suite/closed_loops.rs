@@ -280,3 +280,41 @@ fn a_closed_loop_hides_stalls_that_an_open_one_shows() {
     assert!(open.over_a_second > 10.0 * closed.over_a_second);
     assert!(open.ttft_ms[0] < 1.5 * closed.ttft_ms[0]);
 }
+
+#[test]
+fn a_run_ends_with_its_last_request_and_not_with_what_would_have_been() {
+    let patient = ClientSpec {
+        timeout_s: Some(waiting(5_000.0)),
+        ..ClientSpec::default()
+    };
+    let end = |simulation: Simulation| {
+        let (recorder, end) = simulation.run_with(Recorder::new()).expect("it runs");
+        let recording = recorder.finish(end.at);
+        let last = recording.records().iter().filter_map(RequestRecord::end);
+        (end.at, last.max().expect("some ended"))
+    };
+    let horizon = SimTime::ZERO + SimDuration::from_secs(1_000);
+    let simulation = || engines(1, impatient(60.0, patient.clone())).horizon(horizon);
+    let (at, last) = end(simulation());
+    assert!(
+        at <= last + SimDuration::from_millis(1),
+        "{at} after {last}"
+    );
+    assert_eq!((at, last), end(simulation().step_by_step()));
+
+    // A user who thinks for long is overtaken by the other one, who makes the last request.
+    for seed in 0..20 {
+        let users = ClosedLoopSpec {
+            think: DelaySpec::Lognormal {
+                mean_s: 1_000.0,
+                std_s: 20_000.0,
+            },
+            ..ClosedLoopSpec::new(2, 3, LengthSpec::constant(9), LengthSpec::constant(5))
+        };
+        let (at, last) = end(engines(1, users).seed(seed));
+        assert!(
+            at <= last + SimDuration::from_millis(1),
+            "{at} after {last}"
+        );
+    }
+}
