@@ -17,6 +17,11 @@ pub(crate) struct JsonOutput {
 }
 
 impl JsonOutput {
+    /// The file that is written, if one is.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.json.as_deref().filter(|path| path.as_os_str() != "-")
+    }
+
     /// Prints `table` for people, writes `value` for machines where that was asked for.
     pub(crate) fn emit(&self, value: &impl Serialize, table: &str) -> Result<(), Failure> {
         let Some(path) = &self.json else {

@@ -218,7 +218,7 @@ fn what_cannot_be_done_is_said() {
         ),
         (
             format!("workload clean {trace} --out {trace}"),
-            ["--out", "is the trace itself"],
+            ["--out", "already"],
         ),
         (
             format!("workload convert {trace} --out x.txt"),
@@ -330,7 +330,7 @@ fn loads_that_wait_for_answers_are_written_whole_at_a_given_pace() {
         ["0", "0", "0.5", "0.5", "1", "1", "1.5", "1.5", "2", "2"]
     );
     refuses(
-        &format!("workload generate {load} --out {load}.csv --answer-ttft-ms -1"),
+        &format!("workload generate {load} --out {load}.csv --answer-ttft-ms=-1"),
         &["--answer-ttft-ms", "0 to 1e9"],
     );
 }
@@ -354,10 +354,50 @@ fn what_was_there_stays_if_nothing_whole_takes_its_place() {
 }
 
 #[test]
+fn no_file_is_written_over_what_is_read_or_written_already() {
+    let trace = file("mine.csv", TRACE);
+    let out = fresh("mine-clean.csv");
+    for report in [&trace, &out] {
+        refuses(
+            &format!("workload clean {trace} --out {out} --report {report}"),
+            &["--report", "already"],
+        );
+    }
+    refuses(
+        &format!("workload inspect {trace} --json {trace}"),
+        &["--json", "already"],
+    );
+    refuses(
+        &format!("workload convert {trace} --out {trace}"),
+        &["--out", "already"],
+    );
+    let content = std::fs::read_to_string(&trace).expect("it is still there");
+    assert_eq!(content, TRACE);
+    // Read twice while it is written, and in place.
+    succeeds(&format!(
+        "workload clean {trace} --out {out} --drop-failed --drop-impossible-lengths --sort"
+    ));
+    let before = std::fs::read_to_string(&out).expect("it was written");
+    succeeds(&format!("workload generate {out} --out {out}"));
+    let after = std::fs::read_to_string(&out).expect("it was written");
+    assert_eq!(before.lines().count(), after.lines().count());
+}
+
+#[test]
+fn broken_json_of_a_workload_is_told_as_such() {
+    let broken = file("broken.json", "{\"version\": 1, \"workload\": {,}}");
+    refuses(
+        &format!("workload generate {broken}"),
+        &["broken.json", "line 1 column"],
+    );
+}
+
+#[test]
 fn flags_of_a_simple_load_are_not_ignored_beside_a_workload() {
     let load = file("beside.yaml", LOAD);
     for flag in ["--requests 5", "--prompt-tokens 5", "--output-tokens 5"] {
-        let run = foretoken(&format!("run {FLAGS} --workload {load} {flag}"));
+        let deployment = "run --model meta-llama/Llama-3.1-8B-Instruct --gpu H100";
+        let run = foretoken(&format!("{deployment} --workload {load} {flag}"));
         assert_ne!(run.code, Some(0));
         assert!(run.stderr.contains("cannot be used with"), "{}", run.stderr);
     }

@@ -8,7 +8,7 @@ use foretoken::workload::trace::{Bounds, CleanStep, Cleaning, Late, Resampling, 
 use foretoken::workload::{Positive, Rate, Seconds};
 use serde::Deserialize;
 
-use super::generate::{output_format, write_beside};
+use super::generate::{other_than, output_format, write_beside};
 use super::source::TraceFlags;
 use crate::failure::{Failure, from_json, from_yaml, read, save};
 use crate::output::print;
@@ -243,6 +243,9 @@ fn steps_of(path: &Path) -> Result<Vec<CleanStep>, Failure> {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let out = &arguments.out;
     output_format(out)?;
+    for file in [out, &arguments.trace] {
+        other_than(file, "--report", arguments.report.as_deref())?;
+    }
     let steps = match &arguments.steps_file {
         Some(path) => steps_of(path)?,
         None => arguments.steps.steps()?,

@@ -69,7 +69,11 @@ pub(crate) fn description(path: &Path) -> Result<Option<WorkloadSpec>, Failure> 
         serde_saphyr::from_str(&text).ok()
     };
     let form = Form::of(value.as_ref().unwrap_or(&Value::Null));
-    let described = value.is_some_and(|value| value.get("workload").is_some());
+    let described = match &value {
+        Some(value) => value.get("workload").is_some(),
+        // What cannot be read is a description if it wants to be one: then the reason is told.
+        None => text.contains("\"workload\""),
+    };
     if json && matches!(form, Form::File) && !described {
         return Ok(None);
     }

@@ -79,15 +79,32 @@ pub(super) fn write_beside(
     trace: &Path,
     out: &Path,
 ) -> Result<u64, Failure> {
-    let same = |a: &Path, b: &Path| Some(a.canonicalize().ok()? == b.canonicalize().ok()?);
-    if same(trace, out) == Some(true) {
-        return Err(Failure::BadFlag {
-            flag: "--out",
-            problem: format!("{} is the trace itself", out.display()),
-        });
-    }
+    other_than(trace, "--out", Some(out))?;
     let format = output_format(out)?;
     Ok(write_whole(rows, out, format)?)
+}
+
+/// Checks that what a flag would write is not `file`.
+pub(super) fn other_than(
+    file: &Path,
+    flag: &'static str,
+    written: Option<&Path>,
+) -> Result<(), Failure> {
+    let Some(written) = written else {
+        return Ok(());
+    };
+    let is_same = match (file.canonicalize(), written.canonicalize()) {
+        (Ok(file), Ok(written)) => file == written,
+        // One of them is not there yet.
+        _ => file == written,
+    };
+    if is_same {
+        return Err(Failure::BadFlag {
+            flag,
+            problem: format!("{} is read or written already", written.display()),
+        });
+    }
+    Ok(())
 }
 
 /// Writes all rows, or leaves what is there: half of the rows would look like all of them.

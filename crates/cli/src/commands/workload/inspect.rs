@@ -6,6 +6,7 @@ use clap::Args;
 use foretoken::prelude::RngStreams;
 use foretoken::workload::trace::Inspection;
 
+use super::generate::other_than;
 use super::source::{Answers, TraceFlags, description, made};
 use super::{pages, pictures, text};
 use crate::failure::{Failure, write};
@@ -40,6 +41,10 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    for (flag, written) in [("--svg", &arguments.svg), ("--html", &arguments.html)] {
+        other_than(&arguments.source, flag, written.as_deref())?;
+    }
+    other_than(&arguments.source, "--json", arguments.output.file())?;
     let bad_rows = arguments.flags.bad_rows();
     let (what, seen) = if let Some(spec) = description(&arguments.source)? {
         let streams = RngStreams::new(arguments.seed, 0);
