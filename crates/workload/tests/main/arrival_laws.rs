@@ -451,7 +451,7 @@ fn wrong_processes_are_refused_by_the_path_to_the_field() {
         ),
         (
             r#"{"spikes": {"base": {"stages": {"stages": [{"rate-rps": 1, "duration-s": 1}]}}, "spikes": []}}"#,
-            "base.stages is missing",
+            "base.stages is not allowed here: allowed is a process with a rate, such as piecewise",
         ),
         (
             r#"{"spikes": {"base": {"poisson": {"rate-rps": 1}}, "spikes": [{"at-s": -1, "duration-s": 1, "factor": 2}]}}"#,
