@@ -502,7 +502,7 @@ fn extreme_settings_neither_panic_nor_hang() {
             {"at-s": 0, "duration-s": 0.5, "factor": 2, "every-s": 1}]}}"#,
         r#"{"spikes": {"base": {"ramp": {"from-rps": 1, "to-rps": 0, "duration-s": 1}}, "spikes": [
             {"at-s": 0, "duration-s": 0.5, "factor": 0, "every-s": 1}]}}"#,
-        r#"{"spikes": {"base": {"diurnal": {"mean-rate-rps": 1e-9, "amplitude": 1}}, "spikes": [
+        r#"{"spikes": {"base": {"diurnal": {"mean-rate-rps": 1e-10, "amplitude": 1}}, "spikes": [
             {"at-s": 0, "duration-s": 0.5, "factor": 2, "every-s": 1},
             {"at-s": 0, "duration-s": 0.5, "factor": 2, "every-s": 1.5}]}}"#,
         r#"{"spikes": {"base": {"mmpp": {"states": [{"rate-rps": 1e6, "mean-sojourn-s": 1e-9},
