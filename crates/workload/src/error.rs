@@ -49,6 +49,16 @@ pub enum WorkloadError {
         /// What is needed.
         needed: &'static str,
     },
+    /// Something that is known elsewhere, but has no place here.
+    #[error("{field} is not allowed {here}: allowed is {allowed}")]
+    NotAllowed {
+        /// Path to the configuration key.
+        field: String,
+        /// Where, or beside what.
+        here: &'static str,
+        /// What would be right.
+        allowed: &'static str,
+    },
     /// A replayed request whose number is not its position.
     #[error("request at position {position} has id {id}: allowed is {position}")]
     Misnumbered {
@@ -95,6 +105,15 @@ impl WorkloadError {
         }
     }
 
+    /// `field` has no place `here`.
+    pub(crate) fn not_allowed(field: &str, here: &'static str, allowed: &'static str) -> Self {
+        Self::NotAllowed {
+            field: field.to_owned(),
+            here,
+            allowed,
+        }
+    }
+
     /// The same error, seen from the table `outer` that holds the field.
     #[must_use]
     pub fn within(mut self, outer: &str) -> Self {
@@ -103,6 +122,7 @@ impl WorkloadError {
             | Self::Reversed { field, .. }
             | Self::TooMany { field, .. }
             | Self::Missing { field, .. }
+            | Self::NotAllowed { field, .. }
             | Self::Prompt { field, .. } => *field = format!("{outer}.{field}"),
             Self::Misnumbered { .. } | Self::OutOfOrder { .. } | Self::Trace(_) => {}
         }

@@ -54,7 +54,15 @@ impl TryFrom<VariedForm> for Varied {
         let variation = match (form.cv, form.shape) {
             (Some(cv), None) => Variation::Cv(cv),
             (None, Some(shape)) => Variation::Shape(shape),
-            _ => return Err(WorkloadError::missing("cv", "either cv or shape")),
+            (None, None) => return Err(WorkloadError::missing("cv", "either cv or shape")),
+            (Some(_), Some(_)) => {
+                let allowed = "only one of both";
+                return Err(WorkloadError::not_allowed(
+                    "cv",
+                    "together with shape",
+                    allowed,
+                ));
+            }
         };
         Ok(Self {
             rate: form.rate_rps,
@@ -245,12 +253,22 @@ mod tests {
         assert_eq!(shape.variation, Variation::Shape(positive(0.5)));
         let text = serde_json::to_string(&shape).expect("plain data");
         assert_eq!(parse(&text).expect("just written"), shape);
-        for wrong in [
-            r#"{"rate-rps": 2}"#,
-            r#"{"rate-rps": 2, "cv": 1, "shape": 1}"#,
-            r#"{"rate-rps": 2, "cv": 1, "burst": 1}"#,
+        for (wrong, message) in [
+            (
+                r#"{"rate-rps": 2}"#,
+                "cv is missing or empty: needed is either cv or shape",
+            ),
+            (
+                r#"{"rate-rps": 2, "cv": 1, "shape": 1}"#,
+                "cv is not allowed together with shape: allowed is only one of both",
+            ),
+            (
+                r#"{"rate-rps": 2, "cv": 1, "burst": 1}"#,
+                "unknown field `burst`",
+            ),
         ] {
-            assert!(parse(wrong).is_err(), "{wrong}");
+            let error = parse(wrong).expect_err(wrong).to_string();
+            assert!(error.contains(message), "{error}");
         }
         assert!(Gap::weibull(Variation::Shape(positive(300.0))).is_err());
         assert!(Gap::gamma(Variation::Cv(positive(1e200))).is_err());

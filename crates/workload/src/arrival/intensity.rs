@@ -3,7 +3,8 @@
 //! Arrivals at a changing rate are arrivals at rate 1 on another clock, which shows the expected
 //! number of requests. A gap is drawn on that clock and [spent](Intensity::spend) against the rate:
 //! the inversion of its integral. Nothing is drawn and thrown away, and gaps of any family can be
-//! spent.
+//! spent. Rates that change over and over, as those of spikes and of MMPP do, are taken at their mean where a gap
+//! has more than [`WALKED`] changes.
 
 use core::fmt;
 
@@ -24,6 +25,13 @@ pub(super) trait Intensity: fmt::Debug + Send {
         SimTime::MAX
     }
 }
+
+/// Changes of a rate within one gap that are walked through one by one. Where many more are to come, the mean rate
+/// stands for most of them, so that a gap takes no longer than some ten thousand steps, however small the rate.
+pub(super) const WALKED: u32 = 10_000;
+
+/// The part of a gap that is spent against an average at once; the rest of it is walked again.
+pub(super) const JUMPED: f64 = 0.9;
 
 /// What became of a gap.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -216,8 +216,8 @@ impl ArrivalSpec {
             Self::Constant { rate } | Self::Poisson { rate } => Box::new(Steady::new(*rate)),
             Self::Gamma(varied) | Self::Weibull(varied) => Box::new(Steady::new(varied.rate)),
             Self::Stages { .. } => {
-                let needed = "a process with a rate, such as piecewise";
-                return Err(WorkloadError::missing("stages", needed));
+                let allowed = "a process with a rate, such as piecewise";
+                return Err(WorkloadError::not_allowed("stages", "here", allowed));
             }
             Self::Piecewise { pieces, after, .. } => Box::new(Pieces::new(pieces, *after)?),
             Self::Ramp {

@@ -3,7 +3,7 @@
 use foretoken_des_kernel::{SimDuration, SimRng, SimTime};
 use serde::{Deserialize, Serialize};
 
-use super::intensity::{Intensity, Spent};
+use super::intensity::{Intensity, JUMPED, Spent, WALKED};
 use crate::error::WorkloadError;
 use crate::quantity::Seconds;
 
@@ -64,6 +64,14 @@ impl Spiked {
         })
     }
 
+    /// The factor on average, and 1 where the spike comes once.
+    fn mean_factor(&self) -> f64 {
+        self.every.map_or(1.0, |every| {
+            let share = self.duration.as_secs_f64() / every.as_secs_f64();
+            1.0 + share * (self.factor - 1.0)
+        })
+    }
+
     /// The factor at `time`, and when it changes next.
     fn factor_at(&self, time: SimTime) -> (f64, SimTime) {
         let later = |from: SimTime, span| from.checked_add(span).unwrap_or(SimTime::MAX);
@@ -92,7 +100,24 @@ impl Intensity for Spiked {
     fn spend(&mut self, from: SimTime, until: SimTime, work: f64, rng: &mut SimRng) -> Spent {
         let until = until.min(self.base.end());
         let (mut from, mut left) = (from, work);
+        let (mut walked, mut before) = (0, work);
         while from < until {
+            if walked == WALKED {
+                // By what was spent so far, more than twice as many changes are to come.
+                if left > 2.0 * (before - left) {
+                    let mean = self.mean_factor();
+                    match self.base.spend(from, until, JUMPED * left / mean, rng) {
+                        Spent::At(at) => from = at,
+                        Spent::Left(rest) => {
+                            return Spent::Left(rest * mean + (1.0 - JUMPED) * left);
+                        }
+                    }
+                    left *= 1.0 - JUMPED;
+                }
+                (walked, before) = (0, left);
+                continue;
+            }
+            walked += 1;
             let (factor, end) = self.factor_at(from);
             let end = end.min(until);
             if factor > 0.0 {
@@ -108,5 +133,40 @@ impl Intensity for Spiked {
 
     fn end(&self) -> SimTime {
         self.base.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ArrivalSpec;
+    use super::super::tests::{gaps, mean_and_cv};
+
+    fn spiked(base: &str) -> ArrivalSpec {
+        let spike = r#"{"at-s": 0, "duration-s": 0.5, "factor": 3, "every-s": 1}"#;
+        let text = format!(r#"{{"spikes": {{"base": {base}, "spikes": [{spike}]}}}}"#);
+        serde_json::from_str(&text).expect(&text)
+    }
+
+    #[test]
+    fn gaps_of_very_many_spikes_have_the_mean_rate() {
+        // Twice a request in ten million spikes.
+        for base in [
+            r#"{"constant": {"rate-rps": 1e-7}}"#,
+            r#"{"diurnal": {"mean-rate-rps": 1e-7, "amplitude": 0.5, "gaps": {"constant": {}}}}"#,
+        ] {
+            let seen = gaps(&spiked(base), 20);
+            assert_eq!(seen.len(), 20);
+            for gap in seen {
+                assert!((gap / 5e6 - 1.0).abs() < 1e-2, "{base}: {gap}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_gap_that_is_walked_ends_at_the_instant_of_its_integral() {
+        // A thousand spikes and pauses between them hold 2000 units of the base.
+        let (mean, cv) = mean_and_cv(&gaps(&spiked(r#"{"constant": {"rate-rps": 0.0005}}"#), 100));
+        assert!((mean - 1_000.0).abs() < 1e-6, "{mean}");
+        assert!(cv < 1e-9, "{cv}");
     }
 }

@@ -46,6 +46,16 @@ pub enum TraceError {
         /// What was looked for, what is there, and what is allowed.
         problem: String,
     },
+    /// A description of a replay that contradicts itself.
+    #[error("{field} is given with {other}: allowed is one of both; {advice}")]
+    Contradiction {
+        /// A configuration key.
+        field: &'static str,
+        /// The one that it contradicts.
+        other: &'static str,
+        /// Which to leave out.
+        advice: &'static str,
+    },
     /// A file that cannot be opened or read.
     #[error("{problem}")]
     Io {

@@ -4,13 +4,14 @@ use core::fmt;
 use core::str::FromStr;
 use std::path::Path;
 
+use foretoken_des_kernel::RngStreams;
 use serde::{Deserialize, Serialize};
 
 use super::columns::Columns;
 use super::error::TraceError;
 use super::input::{Progress, Source};
 use super::row::{Row, Rows};
-use super::{detect, formats};
+use super::{detect, formats, replay};
 
 /// Declares an enum of names with its `ALL`, `name`, `Display` and `FromStr`.
 macro_rules! named {
@@ -171,11 +172,12 @@ impl TraceFile {
             format,
             source,
             columns: options.columns.clone(),
-            seed: 0,
+            seed: replay::seed(0, &RngStreams::new(0, 0)),
         })
     }
 
-    /// The seed of what is drawn at random: only descriptions draw ([`Format::ServeGen`]). 0 by default.
+    /// The seed of what is drawn at random: only descriptions draw ([`Format::ServeGen`]). By default the rows are
+    /// those that a [`TraceSpec`](super::TraceSpec) replays as the first source of a run with the seed 0.
     #[must_use]
     pub const fn with_seed(mut self, seed: u64) -> Self {
         self.seed = seed;

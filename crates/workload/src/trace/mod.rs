@@ -37,7 +37,8 @@ pub use formats::inference_perf::{StageReport, inference_perf_config, stage_repo
 pub use input::Progress;
 pub use inspect::{
     Bin, Dispersion, Fit, Fits, Gaps, Goodness, Group, Groups, Inspection, Inspector, Law, Lengths,
-    Part, Pause, PauseFrom, Quantiles, RateCurve, Relation, Sessions, Sharing, Tail, Warning,
+    Neighbours, Part, Pause, PauseFrom, Quantiles, RateCurve, Relation, Sessions, Sharing, Tail,
+    Warning,
 };
 pub use notation::NotThat;
 pub use replay::{Models, TraceReplay, TraceSpec, Turns};

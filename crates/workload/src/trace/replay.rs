@@ -41,9 +41,11 @@ pub struct TraceSpec {
     #[schemars(with = "std::collections::BTreeMap<String, String>")]
     pub columns: Columns,
     /// How many times faster requests come than in the trace; above 0 (default 1, exactly as in the trace).
+    /// Not together with `rate-rps`.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub rate_factor: Positive,
-    /// Requests per second, in equal gaps, instead of the times of the trace; needed if it has none.
+    /// Requests per second, in equal gaps, instead of the times of the trace; needed if it has none. Not together with
+    /// a `rate-factor`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_rps: Option<Rate>,
     /// How many requests at most, from the first (default: no limit).
@@ -126,7 +128,8 @@ impl TraceSpec {
     /// held in memory.
     ///
     /// # Errors
-    /// [`TraceError::InFile`] at the first row that cannot be read or replayed.
+    /// [`TraceError::InFile`] at the first row that cannot be read or replayed, or if both a rate and a factor are
+    /// given.
     ///
     /// # Panics
     /// Drawing panics if the file was changed so that it cannot be read to its end any more.
@@ -151,7 +154,7 @@ impl TraceSpec {
     }
 
     fn open(&self, source: Option<u16>, streams: &RngStreams) -> Result<TraceReplay, TraceError> {
-        let seed = streams.stream("trace", source.unwrap_or(0).into()).bits();
+        let seed = seed(source.unwrap_or(0), streams);
         let in_file = |error: TraceError| error.in_file(&self.path);
         let requests = self.requests_of(source, seed)?;
         if !self.path.is_file() && !self.path.is_dir() {
@@ -175,8 +178,13 @@ impl TraceSpec {
             columns: self.columns.clone(),
         };
         let file = TraceFile::open(&self.path, &options)?.with_seed(seed);
-        Ok(Requests::new(file.into_rows(), self, source))
+        Requests::new(file.into_rows(), self, source).map_err(|error| error.in_file(&self.path))
     }
+}
+
+/// The seed with which source number `source` draws its rows.
+pub(super) fn seed(source: u16, streams: &RngStreams) -> u64 {
+    streams.stream("trace", source.into()).bits()
 }
 
 /// A trace as a workload: open loop, at the times of the trace.
@@ -212,9 +220,9 @@ impl TraceReplay {
     /// are held in memory: some 300 bytes each.
     ///
     /// # Errors
-    /// [`TraceError`] at the first row that cannot be read or replayed.
+    /// [`TraceError`] at the first row that cannot be read or replayed, or if both a rate and a factor are given.
     pub fn of_rows(rows: impl Rows + 'static, spec: &TraceSpec) -> Result<Self, TraceError> {
-        Self::held(Requests::new(Box::new(rows), spec, None))
+        Self::held(Requests::new(Box::new(rows), spec, None)?)
     }
 
     fn held(requests: Requests) -> Result<Self, TraceError> {

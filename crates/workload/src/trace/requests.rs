@@ -34,15 +34,16 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    pub(super) fn new(rows: Box<dyn Rows>, spec: &TraceSpec, source: Option<u16>) -> Self {
-        Self {
+    /// # Errors
+    /// [`TraceError::Contradiction`] if `spec` gives two paces.
+    pub(super) fn new(
+        rows: Box<dyn Rows>,
+        spec: &TraceSpec,
+        source: Option<u16>,
+    ) -> Result<Self, TraceError> {
+        Ok(Self {
             rows,
-            clock: Clock {
-                factor: spec.rate_factor,
-                rate: spec.rate_rps,
-                first: None,
-                last: None,
-            },
+            clock: Clock::new(spec)?,
             models: spec.models,
             left: spec.requests.unwrap_or(u32::MAX),
             made: 0,
@@ -51,7 +52,7 @@ impl Requests {
             tenants: Numbers::from(1),
             sessions: Numbers::from(0),
             said: Map::default(),
-        }
+        })
     }
 
     fn request(&mut self, row: &Row) -> Result<Request, TraceError> {
@@ -214,7 +215,8 @@ impl Iterator for Requests {
 fn tokens(row: &Row, field: &str, tokens: u64) -> Result<u32, TraceError> {
     let counted = u32::try_from(tokens).ok().filter(|&tokens| tokens > 0);
     counted.ok_or_else(|| {
-        let allowed = "1 to 4294967295 (foretoken workload clean drops such rows)";
+        let allowed =
+            "1 to 4294967295 (foretoken workload clean --drop-impossible-lengths drops such rows)";
         TraceError::bad(row.place, field, &tokens.to_string(), allowed)
     })
 }
@@ -241,11 +243,27 @@ struct Clock {
 }
 
 impl Clock {
+    fn new(spec: &TraceSpec) -> Result<Self, TraceError> {
+        if spec.rate_rps.is_some() && spec.rate_factor != Positive::ONE {
+            return Err(TraceError::Contradiction {
+                field: "rate-factor",
+                other: "rate-rps",
+                advice: "without rate-factor requests come at rate-rps, without rate-rps at the times of the trace",
+            });
+        }
+        Ok(Self {
+            factor: spec.rate_factor,
+            rate: spec.rate_rps,
+            first: None,
+            last: None,
+        })
+    }
+
     /// The arrival of a row that `before` others stand in front of.
     fn arrival(&mut self, row: &Row, before: u32) -> Result<SimTime, TraceError> {
         const NANOS: f64 = 1e9;
         if let Some(rate) = self.rate {
-            let gap = NANOS / (rate.get() * self.factor.get());
+            let gap = NANOS / rate.get();
             return Ok(SimTime::from_nanos(round_u64(gap * f64::from(before))));
         }
         let sent = row.sent.ok_or_else(|| {
@@ -253,8 +271,7 @@ impl Clock {
             TraceError::bad(row.place, "sent", "missing", allowed)
         })?;
         if self.last.is_some_and(|last| sent < last) {
-            let allowed =
-                "a time not before that of the row in front (foretoken workload clean sorts)";
+            let allowed = "a time not before that of the row in front (foretoken workload clean --sort puts rows in order)";
             let value = format!("{} ns", sent.as_nanos());
             return Err(TraceError::bad(row.place, "sent", &value, allowed));
         }

@@ -51,7 +51,7 @@ fn a_retry_is_the_same_question_of_the_same_asker_soon_after() {
 }
 
 #[test]
-fn without_a_session_answers_must_be_alike_unless_the_first_failed() {
+fn without_a_session_the_first_must_have_failed_or_the_text_be_known() {
     let of = |line, output, fate| {
         let mut row = row(line, i64::try_from(line).expect("small") * 100, 100, output);
         row.tenant = Some("t".into());
@@ -60,14 +60,21 @@ fn without_a_session_answers_must_be_alike_unless_the_first_failed() {
     };
     let failed = Fate::Failed { why: "x".into() };
     let rows = vec![
-        of(1, 40, Fate::Answered),
-        of(2, 50, Fate::Answered),
-        of(3, 40, Fate::Answered),
+        of(1, 40, Fate::Unknown),
+        of(2, 50, Fate::Unknown),
+        of(3, 40, Fate::Unknown),
     ];
-    assert_eq!(
-        lines(&clean(r#"[{"drop-retries": {"within-s": 5}}]"#, rows).0),
-        [1, 2]
-    );
+    let lengths_only = clean(r#"[{"drop-retries": {"within-s": 5}}]"#, rows.clone()).0;
+    assert_eq!(lines(&lengths_only), [1, 2, 3]);
+    let known = rows.into_iter().map(|mut row| {
+        row.prefix = Prefix::Blocks {
+            ids: vec![7],
+            block_tokens: 100,
+        };
+        row
+    });
+    let text_known = clean(r#"[{"drop-retries": {"within-s": 5}}]"#, known.collect()).0;
+    assert_eq!(lines(&text_known), [1, 2]);
     let rows = vec![of(1, 0, failed), of(2, 50, Fate::Answered)];
     assert_eq!(
         lines(&clean(r#"[{"drop-retries": {"within-s": 5}}]"#, rows).0),

@@ -451,7 +451,7 @@ fn wrong_processes_are_refused_by_the_path_to_the_field() {
         ),
         (
             r#"{"spikes": {"base": {"stages": {"stages": [{"rate-rps": 1, "duration-s": 1}]}}, "spikes": []}}"#,
-            "base.stages is missing",
+            "base.stages is not allowed here: allowed is a process with a rate, such as piecewise",
         ),
         (
             r#"{"spikes": {"base": {"poisson": {"rate-rps": 1}}, "spikes": [{"at-s": -1, "duration-s": 1, "factor": 2}]}}"#,
@@ -498,6 +498,20 @@ fn extreme_settings_neither_panic_nor_hang() {
         r#"{"spikes": {"base": {"poisson": {"rate-rps": 1e6}}, "spikes": [
             {"at-s": 0, "duration-s": 1.8e10, "factor": 1e6}]}}"#,
         r#"{"gamma": {"rate-rps": 1e-300, "shape": 1e-300}}"#,
+        r#"{"spikes": {"base": {"poisson": {"rate-rps": 1e-9}}, "spikes": [
+            {"at-s": 0, "duration-s": 0.5, "factor": 2, "every-s": 1}]}}"#,
+        r#"{"spikes": {"base": {"ramp": {"from-rps": 1, "to-rps": 0, "duration-s": 1}}, "spikes": [
+            {"at-s": 0, "duration-s": 0.5, "factor": 0, "every-s": 1}]}}"#,
+        r#"{"spikes": {"base": {"diurnal": {"mean-rate-rps": 1e-10, "amplitude": 1}}, "spikes": [
+            {"at-s": 0, "duration-s": 0.5, "factor": 2, "every-s": 1},
+            {"at-s": 0, "duration-s": 0.5, "factor": 2, "every-s": 1.5}]}}"#,
+        r#"{"spikes": {"base": {"mmpp": {"states": [{"rate-rps": 1e6, "mean-sojourn-s": 1e-9},
+            {"rate-rps": 0, "mean-sojourn-s": 1e-9}]}}, "spikes": [
+            {"at-s": 0, "duration-s": 86400, "factor": 0}]}}"#,
+        r#"{"spikes": {"base": {"mmpp": {"states": [{"rate-rps": 1, "mean-sojourn-s": 1},
+            {"rate-rps": 0, "mean-sojourn-s": 1}]}}, "spikes": [
+            {"at-s": 0, "duration-s": 1e10, "factor": 1e-300}]}}"#,
+        r#"{"piecewise": {"pieces": [{"rate-rps": 1e-300, "duration-s": 0.001}], "after": "repeat"}}"#,
     ] {
         let mut process = spec(text).build().expect(text);
         let mut rng = RngStreams::new(1, 0).stream("arrivals", 0);

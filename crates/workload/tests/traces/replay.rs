@@ -73,14 +73,47 @@ fn rows_without_times_need_a_rate() {
 }
 
 #[test]
+fn a_rate_and_a_factor_are_not_given_together() {
+    let mut both = plain();
+    both.rate_factor = 2.0.try_into().unwrap();
+    both.rate_rps = Some(3.0.try_into().unwrap());
+    let error = replay(vec![at(0, 1, 1)], &both).unwrap_err().to_string();
+    assert!(
+        error.starts_with("rate-factor is given with rate-rps: allowed is one of both"),
+        "{error}"
+    );
+    both.path = sample("azure-2023.csv");
+    let error = both.build(&RngStreams::new(0, 0)).unwrap_err().to_string();
+    assert!(
+        error.contains("azure-2023.csv: rate-factor is given"),
+        "{error}"
+    );
+    both.rate_factor = 1.0.try_into().unwrap();
+    assert!(both.build(&RngStreams::new(0, 0)).is_ok());
+}
+
+#[test]
+fn a_description_draws_by_default_what_seed_0_replays() {
+    let path = sample("serve-gen");
+    let rows = crate::open(&path, None).unwrap().into_rows();
+    let drawn = TraceReplay::of_rows(rows, &plain()).unwrap();
+    let replayed = TraceSpec::new(path).build(&RngStreams::new(0, 0)).unwrap();
+    let all = |mut load: TraceReplay| -> Vec<_> { core::iter::from_fn(|| load.next()).collect() };
+    let (drawn, replayed) = (all(drawn), all(replayed));
+    assert!(drawn.len() > 100);
+    assert_eq!(drawn, replayed);
+}
+
+#[test]
 fn what_cleaning_mends_is_refused_and_says_so() {
     let refused = |rows| replay(rows, &plain()).unwrap_err().to_string();
     assert_eq!(
         refused(vec![at(5, 1, 1), at(4, 1, 1)]),
         "line 9, sent is \"4 ns\": allowed is a time not before that of the row in front \
-         (foretoken workload clean sorts)"
+         (foretoken workload clean --sort puts rows in order)"
     );
-    let lengths = "allowed is 1 to 4294967295 (foretoken workload clean drops such rows)";
+    let lengths = "allowed is 1 to 4294967295 \
+         (foretoken workload clean --drop-impossible-lengths drops such rows)";
     assert_eq!(
         refused(vec![at(0, 0, 1)]),
         format!("line 9, input-tokens is \"0\": {lengths}")

@@ -38,10 +38,15 @@ pub enum CleanStep {
     DropTimedOut {},
     /// Drops requests that ask again for what was asked before; the first of them stays.
     ///
-    /// A retry has the session (without one, the tenant; without both, the known prefix) and the model, turn, input
-    /// length and prefix of a request sent at most `within-s` seconds before. Without a session the output lengths
-    /// are equal too, unless the earlier request did not succeed. A row of which none of the three is known is never
-    /// a retry. Holds 24 bytes for each row of the last `within-s` seconds.
+    /// A retry comes at most `within-s` seconds after a request of the same model that it repeats and that is not known
+    /// to be answered; of several the last one counts. What it repeats is
+    ///
+    /// - with a session, the turn of that session, or without turns a prompt of the same length and prefix in it;
+    /// - without one, a prompt of the same tenant, length and prefix that is known to have failed or to have been given
+    ///   up, or one whose text is known (blocks or segments) and of which the answer is as long.
+    ///
+    /// Equal lengths alone are no retry: those of benchmarks are all equal. A row without session, tenant and prefix
+    /// is never one. Holds 24 bytes for each row of the last `within-s` seconds.
     DropRetries {
         /// How long after the request before a retry may come, in seconds.
         #[serde(rename = "within-s")]

@@ -24,7 +24,7 @@ pub struct Lengths {
     pub most_frequent: (u64, f64),
     /// Different lengths.
     pub distinct: u64,
-    /// The tail, where 1 in 100 rows are enough to say something of it.
+    /// The tail, where 1 in 100 rows are enough, and differ enough, to say something of it.
     pub tail: Option<Tail>,
     /// Whether all of this is exact: if a length is 131072 or more, such lengths are rounded to one part in 1024 in
     /// quantiles, histogram and fits.
@@ -108,20 +108,27 @@ impl Lengths {
     }
 }
 
-/// Hill's estimate from the longest hundredth, of at least 50 rows.
+/// Different lengths in a tail below which they are those of a list, and no tail.
+const TAIL_LENGTHS: u32 = 10;
+
+/// Hill's estimate from the longest hundredth, of at least 50 rows and 10 different lengths.
 fn tail(counts: &Counts) -> Option<Tail> {
     let wanted = counts.count() / 100;
     if wanted < 50 {
         return None;
     }
-    let (mut rows, mut logs, mut from) = (0, 0.0, 0);
+    let (mut rows, mut lengths, mut logs, mut from) = (0, 0, 0.0, 0);
     for (value, count) in counts.iter().rev() {
         from = value;
         if rows >= wanted || value == 0 {
             break;
         }
         rows += count;
+        lengths += 1;
         logs += count as f64 * libm::log(value as f64);
+    }
+    if lengths < TAIL_LENGTHS {
+        return None;
     }
     // The mean excess of the logarithm over that of the first length below.
     let excess = logs / rows as f64 - libm::log(from.max(1) as f64);
@@ -193,6 +200,17 @@ mod tests {
         }
         let seen = tail(&counts).expect("enough rows");
         assert!((seen.index - 1.8).abs() < 0.15, "{seen:?}");
+    }
+
+    #[test]
+    fn few_lengths_have_no_tail() {
+        let mut counts = Counts::default();
+        (0..10_000).for_each(|row| counts.add([10, 20, 70][row % 3]));
+        assert_eq!(tail(&counts), None);
+        // Short ones of all kinds, and a limit that the longest hundredth has in common.
+        let mut limited = Counts::default();
+        (0..10_000).for_each(|row| limited.add(if row % 50 == 0 { 4_096 } else { row % 1_000 }));
+        assert_eq!(tail(&limited), None);
     }
 
     #[test]

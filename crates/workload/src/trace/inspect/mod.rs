@@ -63,13 +63,13 @@ pub use self::rate::RateCurve;
 pub use self::relation::Relation;
 pub use self::sessions::{Pause, PauseFrom, Sessions};
 pub use self::sharing::Sharing;
-pub use self::times::{Dispersion, Gaps};
+pub use self::times::{Dispersion, Gaps, Neighbours};
 pub use self::warning::{Part, Warning};
 
 /// Ids that are remembered at most, 10 to 20 bytes each.
 const IDS: usize = 4 << 20;
 
-/// Nanoseconds within which the same question counts as a retry.
+/// Nanoseconds within which the same question counts as a retry: those of [`Retries`], by which cleaning goes too.
 const RETRY: i64 = 60_000_000_000;
 
 /// Lengths beyond these are no model's.

@@ -1,5 +1,7 @@
 //! [`Times`]: when requests were sent, put in order, and what their gaps are like.
 
+use core::fmt;
+
 use foretoken_des_kernel::SimRng;
 use serde::Serialize;
 
@@ -11,6 +13,9 @@ const WINDOW: usize = 1 << 21;
 
 /// Gaps that are kept for quantiles and fits.
 const SAMPLE: usize = 1 << 16;
+
+/// A coefficient of variation below which differences of gaps are those of rounding.
+const ALL_EQUAL: f64 = 1e-6;
 
 /// Lengths of the windows in which requests are counted, in seconds.
 const SCALES: [f64; 6] = [0.1, 1.0, 10.0, 60.0, 600.0, 3600.0];
@@ -30,8 +35,8 @@ pub struct Gaps {
     pub p50_s: f64,
     /// The 99th percentile, in seconds.
     pub p99_s: f64,
-    /// Correlation of each gap with the next: 0 for independent gaps.
-    pub correlation: f64,
+    /// Correlation of each gap with the next.
+    pub correlation: Neighbours,
     /// Step in which times are recorded, in seconds: the largest power of ten that divides all gaps.
     pub resolution_s: f64,
     /// Gaps from which quantiles and fits were made.
@@ -42,6 +47,28 @@ pub struct Gaps {
     pub dispersion: Vec<Dispersion>,
     /// Arrival processes, the best one first.
     pub fits: Option<Fits>,
+}
+
+/// Correlation of each gap with the next: 0 for independent gaps, absent where fewer than three gaps are known or
+/// all are (nearly) equal. Written `-` if it is absent.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Neighbours(Option<f64>);
+
+impl Neighbours {
+    /// The coefficient, -1 to 1.
+    pub const fn coefficient(self) -> Option<f64> {
+        self.0
+    }
+}
+
+impl fmt::Display for Neighbours {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(coefficient) => coefficient.fmt(f),
+            None => f.pad("-"),
+        }
+    }
 }
 
 /// Burstiness at one scale.
@@ -112,6 +139,8 @@ pub(super) struct Arrivals {
     first: i64,
     last: Option<i64>,
     gaps: u64,
+    /// The first gap, from which the others are counted: sums of equal gaps are then exact.
+    usual: f64,
     /// Sums of gaps in seconds, of their squares, and of products of neighbours.
     sum: f64,
     squares: f64,
@@ -131,6 +160,7 @@ impl Arrivals {
             first: 0,
             last: None,
             gaps: 0,
+            usual: 0.0,
             sum: 0.0,
             squares: 0.0,
             products: 0.0,
@@ -151,10 +181,14 @@ impl Arrivals {
         };
         let gap = at.abs_diff(last);
         let seconds = gap as f64 / 1e9;
-        self.products += seconds * self.before;
-        self.before = seconds;
-        self.sum += seconds;
-        self.squares += seconds * seconds;
+        if self.gaps == 0 {
+            self.usual = seconds;
+        }
+        let more = seconds - self.usual;
+        self.products += more * self.before;
+        self.before = more;
+        self.sum += more;
+        self.squares += more * more;
         self.gaps += 1;
         self.max = self.max.max(gap);
         self.zeros += u64::from(gap == 0);
@@ -188,9 +222,12 @@ impl Arrivals {
             return None;
         }
         let n = self.gaps as f64;
-        let mean = self.sum / n;
-        let variance = (self.squares / n - mean * mean).max(0.0);
-        let covariance = self.products / (n - 1.0) - mean * mean;
+        let more = self.sum / n;
+        let mean = self.usual + more;
+        let variance = (self.squares / n - more * more).max(0.0);
+        let covariance = self.products / (n - 1.0) - more * more;
+        let cv = variance.sqrt() / mean;
+        let correlated = self.gaps >= 3 && cv >= ALL_EQUAL;
         let mut sample = self.sample.items().to_vec();
         sample.sort_unstable();
         let quantile = |share: f64| {
@@ -208,16 +245,12 @@ impl Arrivals {
         let data = Data::new(sample.iter().map(|&gap| (gap as f64 / 1e9, 1)), half_cell);
         Some(Gaps {
             mean_s: mean,
-            cv: variance.sqrt() / mean,
+            cv,
             zeros: self.zeros,
             max_s: self.max as f64 / 1e9,
             p50_s: quantile(0.5),
             p99_s: quantile(0.99),
-            correlation: if variance > 0.0 {
-                (covariance / variance).clamp(-1.0, 1.0)
-            } else {
-                0.0
-            },
+            correlation: Neighbours(correlated.then(|| (covariance / variance).clamp(-1.0, 1.0))),
             resolution_s: resolution,
             sampled: sample.len() as u64,
             exact: sample.len() as u64 == self.gaps,
@@ -328,7 +361,8 @@ mod tests {
     fn poisson_arrivals_have_a_dispersion_of_one_at_every_scale() {
         let (gaps, _) = gaps_of(drawn(200_000, |rng| 0.05 * dist::exponential(rng)));
         assert!((gaps.cv - 1.0).abs() < 0.01, "{gaps:?}");
-        assert!(gaps.correlation.abs() < 0.01, "{gaps:?}");
+        let correlation = gaps.correlation.coefficient().expect("gaps that vary");
+        assert!(correlation.abs() < 0.01, "{gaps:?}");
         for scale in &gaps.dispersion[..3] {
             assert!((scale.index - 1.0).abs() < 0.15, "{scale:?}");
         }
@@ -363,6 +397,23 @@ mod tests {
         assert!((gaps.resolution_s - 1e-3).abs() < 1e-12, "{gaps:?}");
         assert_eq!(gaps.zeros, 1);
         assert_eq!(resolution(common_divisor(0, 0)), 1);
+    }
+
+    #[test]
+    fn gaps_that_are_equal_or_few_have_no_correlation() {
+        let (equal, _) = gaps_of((0..100_000).map(|n| n * 100_000_000));
+        assert!(equal.cv < 1e-9, "{equal:?}");
+        let (nearly, _) = gaps_of((0..10_000).map(|n| n * 100_000_000 + n % 2));
+        let (few, _) = gaps_of([0, 3_000_000, 5_000_000]);
+        for gaps in [equal, nearly, few] {
+            assert_eq!(gaps.correlation.coefficient(), None, "{gaps:?}");
+            assert_eq!(format!("{:.3}", gaps.correlation), "-");
+            let json = serde_json::to_value(&gaps).expect("plain data");
+            assert!(json["correlation"].is_null(), "{json}");
+        }
+        let (turns, _) = gaps_of((0..100).map(|n| n / 2 * 400 + n % 2 * 100));
+        let seen = turns.correlation.coefficient().expect("two gaps in turn");
+        assert!(seen < -0.9, "{turns:?}");
     }
 
     #[test]

@@ -86,7 +86,8 @@ pub enum Warning {
         /// How long the part is, in seconds.
         seconds: f64,
     },
-    /// Requests ask again for what was asked within the last minute.
+    /// Requests ask again for what was asked within the last minute and is not known to be answered: those that
+    /// [`DropRetries`](crate::trace::CleanStep::DropRetries) drops.
     Retries {
         /// How many.
         rows: u64,
@@ -195,7 +196,7 @@ impl fmt::Display for Warning {
             ),
             Self::Retries { rows } => write!(
                 f,
-                "{rows} rows ask again for what was asked within the last minute"
+                "{rows} rows ask again for what was asked, and by all that is known not answered, within the last minute"
             ),
             Self::Failed { failed, timed_out } => write!(
                 f,
