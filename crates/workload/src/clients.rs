@@ -154,7 +154,7 @@ pub enum ClientGaps {
     Poisson {},
     /// Gamma gaps.
     Gamma {
-        /// Coefficient of variation, drawn once for each client.
+        /// Coefficient of variation, drawn once for each client and clipped to 0.01 to 100.
         cv: SpreadSpec,
     },
     /// Weibull gaps.
@@ -364,16 +364,14 @@ impl ClientGaps {
     /// One client's family of gaps.
     fn gap(&self, rng: &mut SimRng) -> Result<Gap, WorkloadError> {
         let cv = |spec: &SpreadSpec, rng: &mut SimRng| {
-            spec.draw(rng).map_err(|error| error.within("cv"))
+            let drawn = spec.draw(rng).map_err(|error| error.within("cv"))?;
+            Positive::new(drawn.clamp(0.01, 100.0)).map(Variation::Cv)
         };
         match self {
             Self::Constant {} => Ok(Gap::Equal),
             Self::Poisson {} => Ok(Gap::Exponential),
-            Self::Gamma { cv: spec } => Gap::gamma(Variation::Cv(Positive::new(cv(spec, rng)?)?)),
-            Self::Weibull { cv: spec } => {
-                let cv = cv(spec, rng)?.clamp(0.01, 100.0);
-                Gap::weibull(Variation::Cv(Positive::new(cv)?))
-            }
+            Self::Gamma { cv: spec } => Gap::gamma(cv(spec, rng)?),
+            Self::Weibull { cv: spec } => Gap::weibull(cv(spec, rng)?),
         }
     }
 }

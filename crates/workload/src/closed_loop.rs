@@ -38,7 +38,8 @@ use crate::sessions::{SessionsSpec, StartSpec};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ClosedLoopSpec {
-    /// How many users there are, 1 to 2^24.
+    /// How many users there are, 1 to 2^20. Together they send at most 2^26 requests: a user whose share of them is
+    /// used up does not ask again.
     pub users: u32,
     /// From an answer's last token to the user's next request (default none).
     #[serde(default)]

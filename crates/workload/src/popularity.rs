@@ -94,6 +94,23 @@ impl Popularity {
             Self::Weights(weights) => weights.shares().count(),
         }
     }
+
+    /// The first `count` of those that can be drawn, the most popular one first; of equally popular ones the first.
+    pub(crate) fn favourites(&self, count: u32) -> Vec<u32> {
+        match self {
+            Self::Uniform(_) | Self::Zipf(_) => {
+                let support = u32::try_from(self.support()).unwrap_or(u32::MAX);
+                (0..count.min(support)).collect()
+            }
+            Self::Weights(weights) => {
+                let mut shares: Vec<_> = weights.shares().collect();
+                // Stable, so that equally popular ones stay in order.
+                shares.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+                let favourites = shares.into_iter().map(|(&thing, _)| thing);
+                favourites.take(count as usize).collect()
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -121,5 +138,16 @@ mod tests {
             assert!(error.contains(message), "{error}");
         }
         assert!(serde_json::from_str::<PopularitySpec>(r#"{"uniform": {"x": 1}}"#).is_err());
+    }
+
+    #[test]
+    fn favourites_have_weight_and_come_by_it() {
+        let weights = vec![0.0, 2.0, 0.0, 5.0, 2.0, 1e-9];
+        let spec = PopularitySpec::Weights { weights };
+        let weighted = spec.build(6, "documents").expect("possible");
+        assert_eq!(weighted.favourites(3), [3, 1, 4]);
+        assert_eq!(weighted.favourites(9), [3, 1, 4, 5]);
+        let alike = PopularitySpec::default().build(3, "documents");
+        assert_eq!(alike.expect("possible").favourites(9), [0, 1, 2]);
     }
 }

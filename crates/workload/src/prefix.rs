@@ -61,7 +61,7 @@ pub enum PrefixSpec {
     Documents {
         /// How many there are; at least 1.
         documents: u32,
-        /// How many a request has, all different; 1 to 1024.
+        /// How many a request has, all different; 1 to 1024, and at most those that have a weight.
         per_request: u32,
         /// Their lengths.
         tokens: LengthSpec,
@@ -106,8 +106,8 @@ const FIRST_TEXT: u64 = 1 << 39;
 const MAX_TEXTS: u64 = 1 << 38;
 const MAX_PER_REQUEST: u32 = 1024;
 
-/// Draws after which those documents that are still missing are the most popular ones of the rest, so
-/// that a popularity that leaves some nearly unknown costs no more.
+/// Draws after which those documents that are still missing are the most popular ones of the rest, never one without
+/// weight, so that a popularity that leaves some nearly unknown costs no more.
 const PATIENCE: u32 = 4096;
 
 /// What [`PrefixSpec`] describes, checked, with its draws.
@@ -123,7 +123,8 @@ enum Kind {
     Tree(Vec<Level>),
     Documents {
         documents: Level,
-        per_request: usize,
+        /// So many as a request has, the most popular ones first.
+        favourites: Vec<u32>,
         order: DocumentOrder,
     },
 }
@@ -192,8 +193,8 @@ impl PrefixSpec {
                     .and_then(|level| level.check_per_request(*per_request))
                     .map_err(|error| error.within("documents"))?;
                 Kind::Documents {
+                    favourites: level.popularity.favourites(*per_request),
                     documents: level,
-                    per_request: *per_request as usize,
                     order: *order,
                 }
             }
@@ -246,8 +247,9 @@ impl Level {
         ))
     }
 
-    /// `count` different branches, in the order in which they are drawn.
-    fn different(&self, count: usize, rng: &mut SimRng) -> Vec<u32> {
+    /// As many different branches as there are `favourites`, in the order in which they are drawn.
+    fn different(&self, favourites: &[u32], rng: &mut SimRng) -> Vec<u32> {
+        let count = favourites.len();
         let mut chosen = Vec::with_capacity(count);
         for _ in 0..PATIENCE {
             let next = self.popularity.sample(rng);
@@ -258,9 +260,11 @@ impl Level {
                 }
             }
         }
-        let rest = (0..self.branches).filter(|branch| !chosen.contains(branch));
-        let rest: Vec<_> = rest.take(count - chosen.len()).collect();
-        chosen.extend(rest);
+        for favourite in favourites {
+            if chosen.len() < count && !chosen.contains(favourite) {
+                chosen.push(*favourite);
+            }
+        }
         chosen
     }
 }
@@ -282,10 +286,10 @@ impl Prefix {
             }
             Kind::Documents {
                 documents,
-                per_request,
+                favourites,
                 order,
             } => {
-                let mut chosen = documents.different(*per_request, &mut self.rng);
+                let mut chosen = documents.different(favourites, &mut self.rng);
                 match order {
                     DocumentOrder::ByPopularity => chosen.sort_unstable(),
                     DocumentOrder::Random => self.rng.shuffle(&mut chosen),

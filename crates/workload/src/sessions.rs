@@ -1,6 +1,6 @@
 //! [`SessionsSpec`]: chats of several turns, whose context grows.
 
-use foretoken_des_kernel::{RngStreams, SimTime};
+use foretoken_des_kernel::{RngStreams, SimDuration, SimTime};
 use serde::{Deserialize, Serialize};
 
 use crate::arrival::ArrivalSpec;
@@ -19,14 +19,15 @@ use crate::quantity::Seconds;
 ///
 /// Either `arrivals` (an open loop of conversations: somebody new, each time) or `users` (a closed loop: the
 /// same ones, one conversation after the other) is needed, and one of `sessions`, `requests` and `duration-s`,
-/// unless the arrivals come in stages.
+/// unless the arrivals end by themselves: stages, or pieces after which nothing comes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct StartSpec {
     /// When somebody new starts a conversation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arrivals: Option<ArrivalSpec>,
-    /// How many users there are, 1 to 2^24.
+    /// How many users there are, 1 to 2^20. Together they start at most 2^26 conversations: a user whose share of
+    /// them is used up does not come again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub users: Option<u32>,
     /// Seconds over which the first conversations of users are spread evenly (default 0: all at once).
@@ -34,7 +35,7 @@ pub struct StartSpec {
     pub ramp_up_s: Option<Seconds>,
     /// From the end of a user's conversation to the start of the next (default none).
     pub idle: DelaySpec,
-    /// How many conversations at most; no limit by default.
+    /// How many conversations at most; 2^26 by default, and at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sessions: Option<u32>,
     /// How many requests at most, retries not counted; no limit by default.
@@ -45,8 +46,8 @@ pub struct StartSpec {
     pub duration_s: Option<Seconds>,
 }
 
-/// The most users: each has a few hundred bytes.
-const MAX_USERS: u32 = 1 << 24;
+/// The most users: each has a kilobyte, and may start 64 conversations.
+const MAX_USERS: u32 = 1 << 20;
 
 impl StartSpec {
     /// So many users from the start on, who make so many requests together.
@@ -70,7 +71,7 @@ impl StartSpec {
     pub(crate) fn check_users(&self) -> Result<(), WorkloadError> {
         match self.users {
             Some(users) if users == 0 || users > MAX_USERS => {
-                let allowed = "1 to 16777216";
+                let allowed = "1 to 1048576";
                 Err(WorkloadError::out_of_range("users", users.into(), allowed))
             }
             _ => Ok(()),
@@ -90,13 +91,11 @@ impl StartSpec {
             },
             (None, Some(users)) => {
                 self.check_users()?;
-                let ramp = self.ramp_up_s.map_or(0, |s| s.to_duration().as_nanos());
-                let first = (0..users).map(|user| {
-                    let share = u128::from(ramp) * u128::from(user) / u128::from(users);
-                    SimTime::from_nanos(u64::try_from(share).unwrap_or(u64::MAX))
-                });
                 Starts::Users {
-                    first: first.collect(),
+                    users,
+                    ramp_up: self
+                        .ramp_up_s
+                        .map_or(SimDuration::ZERO, Seconds::to_duration),
                     pause: self.idle,
                 }
             }
@@ -105,13 +104,10 @@ impl StartSpec {
                 return Err(WorkloadError::missing("arrivals", needed));
             }
         };
-        let stages = self.arrivals.as_ref().map_or(0, |it| it.stage_ends().len());
-        if self.sessions.is_none()
-            && self.requests.is_none()
-            && self.duration_s.is_none()
-            && stages == 0
+        let ends = self.arrivals.as_ref().is_some_and(ArrivalSpec::ends);
+        if self.sessions.is_none() && self.requests.is_none() && self.duration_s.is_none() && !ends
         {
-            let needed = "sessions, requests, duration-s or arrivals in stages";
+            let needed = "sessions, requests, duration-s or arrivals that end";
             return Err(WorkloadError::missing("sessions", needed));
         }
         let limits = Limits {

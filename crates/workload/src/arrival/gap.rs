@@ -21,9 +21,10 @@ use crate::quantity::{Positive, Rate};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Variation {
-    /// Standard deviation over mean. For Weibull gaps from 0.01 to 100.
+    /// Standard deviation over mean, 0.01 to 100.
     Cv(Positive),
-    /// The shape: 1 is exponential, below 1 burstier. For Weibull gaps from 0.1 to 200.
+    /// The shape: 1 is exponential, below 1 burstier. For gamma gaps from 0.0001 to 10000, for Weibull gaps from 0.1
+    /// to 200.
     Shape(Positive),
 }
 
@@ -138,9 +139,16 @@ pub(crate) enum Gap {
 impl Gap {
     pub(crate) fn gamma(variation: Variation) -> Result<Self, WorkloadError> {
         let shape = match variation {
-            Variation::Shape(shape) => shape,
-            Variation::Cv(cv) => Positive::new(1.0 / (cv.get() * cv.get()))
-                .map_err(|_| WorkloadError::out_of_range("cv", cv.get(), "1e-150 to 1e150"))?,
+            Variation::Cv(cv) => {
+                let cv = possible_cv(cv)?;
+                Positive::new(1.0 / (cv * cv))?
+            }
+            // 1 over the square of the coefficient of variation, which is 100 to 0.01.
+            Variation::Shape(shape) if (1e-4..=1e4).contains(&shape.get()) => shape,
+            Variation::Shape(shape) => {
+                let allowed = "0.0001 to 10000";
+                return Err(WorkloadError::out_of_range("shape", shape.get(), allowed));
+            }
         };
         Ok(Self::Gamma { shape })
     }
@@ -207,13 +215,20 @@ impl ArrivalProcess for Renewal {
     }
 }
 
+/// A coefficient of variation of gaps: above 100 nearly all of them are 0, millions of requests at one instant.
+fn possible_cv(cv: Positive) -> Result<f64, WorkloadError> {
+    if (0.01..=100.0).contains(&cv.get()) {
+        Ok(cv.get())
+    } else {
+        Err(WorkloadError::out_of_range("cv", cv.get(), "0.01 to 100"))
+    }
+}
+
 /// The shape of the Weibull distribution whose coefficient of variation is `cv`: the root of
 /// `Γ(1 + 2/k) / Γ(1 + 1/k)^2 = 1 + cv^2`, which falls in `k`.
 fn weibull_shape(cv: Positive) -> Result<Positive, WorkloadError> {
-    if !(0.01..=100.0).contains(&cv.get()) {
-        return Err(WorkloadError::out_of_range("cv", cv.get(), "0.01 to 100"));
-    }
-    let target = libm::log1p(cv.get() * cv.get());
+    let cv = possible_cv(cv)?;
+    let target = libm::log1p(cv * cv);
     let excess = |shape: f64| {
         libm::lgamma(1.0 + 2.0 / shape) - 2.0 * libm::lgamma(1.0 + 1.0 / shape) - target
     };
@@ -271,6 +286,24 @@ mod tests {
             assert!(error.contains(message), "{error}");
         }
         assert!(Gap::weibull(Variation::Shape(positive(300.0))).is_err());
-        assert!(Gap::gamma(Variation::Cv(positive(1e200))).is_err());
+    }
+
+    #[test]
+    fn gamma_gaps_have_the_limits_of_weibull_gaps() {
+        let message = |variation| {
+            let gap = Gap::gamma(variation);
+            gap.map_err(|error| error.to_string()).err()
+        };
+        for cv in [0.01, 100.0] {
+            assert_eq!(message(Variation::Cv(positive(cv))), None);
+            assert_eq!(message(Variation::Shape(positive(cv * cv))), None);
+        }
+        for (cv, shape) in [(1e6, 1e-12), (0.001, 1e6)] {
+            let seen = message(Variation::Cv(positive(cv)));
+            assert_eq!(seen, Some(format!("cv is {cv}: allowed is 0.01 to 100")));
+            let seen = message(Variation::Shape(positive(shape)));
+            let wanted = format!("shape is {shape}: allowed is 0.0001 to 10000");
+            assert_eq!(seen, Some(wanted));
+        }
     }
 }

@@ -22,6 +22,7 @@ use crate::prompt::{ContentId, Segment};
 use crate::request::{Request, RequestId, SessionId};
 use crate::source::{Upcoming, Workload};
 use line::{Line, LineId};
+use plan::ramped;
 
 pub(crate) use plan::{
     Branches, Limits, Plan, Script, Starts, declared, length, longest_context, share,
@@ -36,7 +37,7 @@ pub(crate) const MAX_TEXTS: u32 = 1 << 20;
 /// Conversations as a stream of requests, which reacts to answers.
 ///
 /// A request that fails ends its line, as far as its client does not [ask again](crate::Retrying). Memory
-/// follows the conversations that are going on, and their turns.
+/// follows the conversations that are going on, and their turns: users who are still to come take none.
 pub struct Conversations {
     plan: Plan,
     starts: Starts,
@@ -49,10 +50,11 @@ pub struct Conversations {
     /// When lines ask next.
     due: BinaryHeap<Reverse<(SimTime, LineId)>>,
     in_flight: HashMap<RequestId, LineId, FxBuildHasher>,
-    /// When somebody new comes.
+    /// When somebody new comes, who is number `newcomers`.
     newcomer: Option<SimTime>,
-    users: u32,
-    started: u32,
+    newcomers: u32,
+    /// Conversations of users: those that have started, and the first ones of users who are still to come.
+    promised: u32,
     made: u32,
 }
 
@@ -71,10 +73,7 @@ impl Conversations {
         source: u16,
         streams: &RngStreams,
     ) -> Self {
-        let first = match &starts {
-            Starts::Users { first, .. } => first.clone(),
-            Starts::Arrivals { .. } => Vec::new(),
-        };
+        let promised = starts.users().min(limits.sessions);
         let mut load = Self {
             plan,
             starts,
@@ -86,34 +85,46 @@ impl Conversations {
             due: BinaryHeap::new(),
             in_flight: HashMap::default(),
             newcomer: None,
-            users: u32::try_from(first.len()).unwrap_or(u32::MAX),
-            started: 0,
+            newcomers: 0,
+            promised,
             made: 0,
         };
-        for (session, at) in (0..).zip(first) {
-            load.start(session, at);
-        }
         load.await_newcomer(SimTime::ZERO);
         load
     }
 
-    /// Draws when somebody new comes, from `now` on.
+    /// Finds out when somebody new comes, from `now` on.
     fn await_newcomer(&mut self, now: SimTime) {
-        let full = self.started >= self.limits.sessions.min(MAX_SESSIONS);
+        let (user, limit) = (self.newcomers, self.limits.sessions);
         self.newcomer = match &mut self.starts {
-            Starts::Arrivals { process, rng } if !full => {
+            Starts::Arrivals { process, rng } if user < limit.min(MAX_SESSIONS) => {
                 process.next_after(now, rng).map(|at| at.max(now))
+            }
+            Starts::Users { users, ramp_up, .. } if user < limit.min(*users) => {
+                Some(ramped(*ramp_up, user, *users))
             }
             _ => None,
         };
     }
 
-    /// A conversation starts at `at`, unless there were enough.
-    fn start(&mut self, session: u32, at: SimTime) {
-        if self.started >= self.limits.sessions || session >= MAX_SESSIONS {
-            return;
+    /// Somebody new comes at `now`.
+    fn welcome(&mut self, now: SimTime) {
+        let session = self.newcomers;
+        self.newcomers += 1;
+        self.open(session, now);
+        self.await_newcomer(now);
+    }
+
+    /// A user is back at `at` for another conversation, unless there were enough.
+    fn come_again(&mut self, session: u32, at: SimTime) {
+        if self.promised < self.limits.sessions && session < MAX_SESSIONS {
+            self.promised += 1;
+            self.open(session, at);
         }
-        self.started += 1;
+    }
+
+    /// A conversation starts at `at`.
+    fn open(&mut self, session: u32, at: SimTime) {
         let name = u64::from(self.source) << 32 | u64::from(session);
         let line = Line::open(
             name,
@@ -206,9 +217,9 @@ impl Conversations {
             if let Starts::Users { pause, .. } = &self.starts {
                 let pause = pause.sample(&mut line.draws.pause);
                 // Numbered by the user and not in the order in which they come.
-                let next = id.session.saturating_add(self.users);
+                let next = id.session.saturating_add(self.starts.users());
                 if let Some(at) = at.checked_add(pause) {
-                    self.start(next, at);
+                    self.come_again(next, at);
                 }
             }
             return;
@@ -231,8 +242,7 @@ impl Workload for Conversations {
     fn next(&mut self) -> Option<Request> {
         let now = self.first()?;
         if self.newcomer == Some(now) {
-            self.start(self.started, now);
-            self.await_newcomer(now);
+            self.welcome(now);
         }
         let Reverse((at, id)) = self.due.pop()?;
         let line = self.lines.get_mut(&id)?;

@@ -1,6 +1,6 @@
 //! What is said in conversations, and who starts them.
 
-use foretoken_des_kernel::{SimRng, SimTime};
+use foretoken_des_kernel::{SimDuration, SimRng, SimTime};
 
 use crate::arrival::ArrivalProcess;
 use crate::client::Client;
@@ -70,11 +70,29 @@ pub(crate) enum Starts {
     },
     /// The same users, one conversation after the other.
     Users {
-        /// When each of them starts the first one.
-        first: Vec<SimTime>,
+        /// How many.
+        users: u32,
+        /// Over which time the first conversations of all of them are spread evenly.
+        ramp_up: SimDuration,
         /// From the end of one to the start of the next.
         pause: DelaySpec,
     },
+}
+
+impl Starts {
+    /// How many users there are; none if they are new each time.
+    pub(super) const fn users(&self) -> u32 {
+        match self {
+            Self::Arrivals { .. } => 0,
+            Self::Users { users, .. } => *users,
+        }
+    }
+}
+
+/// When the first conversation starts of number `user` of so many users.
+pub(super) fn ramped(ramp_up: SimDuration, user: u32, users: u32) -> SimTime {
+    let share = u128::from(ramp_up.as_nanos()) * u128::from(user) / u128::from(users.max(1));
+    SimTime::from_nanos(u64::try_from(share).unwrap_or(u64::MAX))
 }
 
 /// When a load ends.

@@ -185,7 +185,7 @@ impl Requests {
             }
             Prefix::Segments(all) => {
                 let all = all.iter().map(|segment| Segment {
-                    content: self.texts.exact(segment.content),
+                    content: self.texts.exact(segment.content, id),
                     ..*segment
                 });
                 return Ok(all.collect());
@@ -264,7 +264,7 @@ impl Clock {
         const NANOS: f64 = 1e9;
         if let Some(rate) = self.rate {
             let gap = NANOS / rate.get();
-            return Ok(SimTime::from_nanos(round_u64(gap * f64::from(before))));
+            return in_time(row, gap * f64::from(before));
         }
         let sent = row.sent.ok_or_else(|| {
             let allowed = "a time, or a given rate (rate-rps)";
@@ -282,12 +282,25 @@ impl Clock {
             sent
         });
         let after = sent.as_nanos().abs_diff(first.as_nanos());
-        Ok(SimTime::from_nanos(if self.factor == Positive::ONE {
-            after
+        let arrival = in_time(row, after as f64 / self.factor.get())?;
+        Ok(if self.factor == Positive::ONE {
+            SimTime::from_nanos(after)
         } else {
-            round_u64(after as f64 / self.factor.get())
-        }))
+            arrival
+        })
     }
+}
+
+/// So many nanoseconds after the start, unless that is so late that what comes of it would be beyond the end of time.
+fn in_time(row: &Row, nanos: f64) -> Result<SimTime, TraceError> {
+    const LAST: u64 = 1 << 62;
+    if nanos <= LAST as f64 {
+        return Ok(SimTime::from_nanos(round_u64(nanos)));
+    }
+    let value = format!("{:e} s after the start", nanos / 1e9);
+    let allowed =
+        "at most 2^62 ns (146 years), in the pace that is asked for (rate-factor, rate-rps)";
+    Err(TraceError::bad(row.place, "sent", &value, allowed))
 }
 
 /// Names as numbers, in order of appearance.
@@ -373,10 +386,10 @@ impl Texts {
         self.id(NAMED | number)
     }
 
-    /// The content that a row names: as it is if this is the only source.
-    fn exact(&mut self, content: ContentId) -> ContentId {
+    /// The content that the row of request `id` names: as it is if this is the only source.
+    fn exact(&mut self, content: ContentId, id: RequestId) -> ContentId {
         if let Some(request) = content.as_output() {
-            if request.get() < self.moved_from {
+            if request.get() < self.moved_from.min(id.get()) {
                 return content;
             }
             if let Some(&now) = self.moved.get(&request.get()) {

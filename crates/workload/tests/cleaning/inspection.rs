@@ -207,3 +207,19 @@ fn nothing_is_inspected_without_a_panic() {
     let one = inspected([Row::new(foretoken_workload::trace::Place::Line(1), 0, 0)]);
     assert!(one.workload().is_none() && one.gaps.is_none());
 }
+
+#[test]
+fn rows_at_both_ends_of_time_are_inspected() {
+    let ends = [i64::MIN, i64::MIN + 5, 0, i64::MAX - 5, i64::MAX, i64::MAX];
+    let rows = (1..).zip(ends).map(|(line, at)| {
+        let mut row = row(line, 0, 9, 9);
+        row.sent = Some(TraceTime::from_nanos(at));
+        row.first_token = row.sent;
+        row.finished = Some(TraceTime::from_nanos(-at.max(i64::MIN + 1)));
+        row.session = Some("all".into());
+        Ok(row)
+    });
+    let seen = Inspection::of(rows, BadRows::Stop).expect("no bad rows");
+    let gaps = seen.gaps.as_ref().expect("gaps");
+    assert!(gaps.max_s > 9.2e9 && seen.rate_rps.is_some(), "{gaps:?}");
+}

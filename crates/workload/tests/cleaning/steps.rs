@@ -1,10 +1,11 @@
 //! What each step does.
 
 use foretoken_des_kernel::RngStreams;
-use foretoken_workload::dist;
 use foretoken_workload::trace::{
-    BadRows, Fate, Inspection, Place, Prefix, Reason, Row, TraceError, TraceTime,
+    BadRows, Fate, Inspection, Place, Prefix, Reason, Row, TraceError, TraceReplay, TraceSpec,
+    TraceTime,
 };
+use foretoken_workload::{ContentId, RequestId, Segment, Workload, dist};
 
 use crate::support::{clean, row, sent_ms, try_clean};
 
@@ -311,6 +312,91 @@ fn copies_have_texts_and_names_of_their_own() {
         .collect();
     assert_eq!(kinds.len(), 2, "{kinds:?}");
     assert!(rows.is_sorted_by_key(|row| row.sent));
+}
+
+#[test]
+fn copies_of_exact_rows_can_be_replayed_and_quote_each_other() {
+    // Two sessions of three turns, each of which quotes the one before.
+    let rows: Vec<_> = (0_u32..6)
+        .map(|id| {
+            let mut row = row(id.into(), 1_000 * i64::from(id), 10, 4);
+            row.id = Some(id.to_string().into());
+            row.session = Some((id % 2).to_string().into());
+            let mut segments = vec![Segment::new(ContentId::new(u64::from(id)), 7)];
+            let before = id.checked_sub(2).unwrap_or(99);
+            let answer = ContentId::output_of(RequestId::new(before));
+            segments.push(Segment::new(answer, 3));
+            row.prefix = Prefix::Segments(segments);
+            row
+        })
+        .collect();
+    let text = r#"[{"resample": {"rate-rps": 2, "by": {"overlay": {}}}}]"#;
+    let (rows, report) = clean(text, rows);
+    assert_eq!(report.added(), 6);
+    let spec = TraceSpec::new("unused");
+    let mut load = TraceReplay::of_rows(rows.into_iter().map(Ok), &spec).expect("replayable");
+    let requests: Vec<_> = core::iter::from_fn(|| load.next()).collect();
+    let mut sessions: Vec<_> = requests.iter().filter_map(|it| it.session).collect();
+    sessions.sort_unstable();
+    sessions.dedup();
+    // Two of the trace, two of the copy, and the rest of these from the start of the span on.
+    assert_eq!(sessions.len(), 6);
+    let mut found = 0;
+    for request in &requests {
+        let quoted = request.prompt.segments()[1].content.as_output();
+        if let Some(quoted) = quoted {
+            found += 1;
+            assert!(quoted < request.id);
+            assert_eq!(requests[quoted.index()].session, request.session);
+        }
+    }
+    // Four of the trace; of the copy those two whose question is not behind them.
+    assert_eq!(found, 6);
+}
+
+#[test]
+fn numbers_of_copies_run_out_with_an_error() {
+    let rows: Vec<_> = [(0, 3_000_000_000_u32), (1_000, 5)]
+        .map(|(at, id)| {
+            let mut row = row(7, at, 10, 4);
+            row.id = Some(id.to_string().into());
+            row.prefix = Prefix::Segments(vec![Segment::new(ContentId::new(1), 10)]);
+            Ok(row)
+        })
+        .into();
+    let text = r#"[{"resample": {"rate-rps": 2, "by": {"overlay": {}}}}]"#;
+    let error = try_clean(text, rows, BadRows::Stop).expect_err("too high");
+    let message = "line 7: resample by overlay finds rows with segments, ids below 3000000001 and \
+                   sessions below 0: allowed are 2147483647 and";
+    assert!(error.to_string().starts_with(message), "{error}");
+}
+
+#[test]
+fn copies_without_end_are_refused() {
+    let far = || vec![Ok(row(1, 0, 9, 9)), Ok(row(2, 1_767_225_600_000, 9, 9))];
+    let refused = |text: &str, rows| {
+        let error = try_clean(text, rows, BadRows::Skip).expect_err("too many");
+        error.to_string()
+    };
+    let text = r#"[{"resample": {"rate-rps": 3, "by": {"overlay": {}}}}]"#;
+    let message = refused(text, far());
+    assert!(
+        message.ends_with(
+            "rate-rps is 3: allowed is at most 1000 times the rate of the trace, unless by is stretch"
+        ),
+        "{message}"
+    );
+    let text = r#"[{"resample": {"rate-rps": 1000, "from-rps": 1, "by": {"overlay": {}}}}]"#;
+    assert_eq!(
+        clean(text, far().into_iter().flatten().collect()).1.added(),
+        1_998
+    );
+    let many = poisson(140_000).into_iter().map(Ok).collect();
+    let message = refused(text, many);
+    assert!(
+        message.contains("lays 140000 rows 1000 times over each other: allowed are 134217728 rows"),
+        "{message}"
+    );
 }
 
 #[test]

@@ -469,6 +469,14 @@ fn wrong_processes_are_refused_by_the_path_to_the_field() {
             r#"{"ramp": {"from-rps": 0, "to-rps": 1, "duration-s": 1, "gaps": {"weibull": {"cv": 500}}}}"#,
             "gaps.cv is 500",
         ),
+        (
+            r#"{"gamma": {"rate-rps": 1, "cv": 1e6}}"#,
+            "cv is 1000000: allowed is 0.01 to 100",
+        ),
+        (
+            r#"{"ramp": {"from-rps": 0, "to-rps": 1, "duration-s": 1, "gaps": {"gamma": {"shape": 1e-12}}}}"#,
+            "gaps.shape is 0.000000000001: allowed is 0.0001 to 10000",
+        ),
     ] {
         let error = spec(text).build().expect_err(text).to_string();
         assert!(error.contains(message), "{error}");
@@ -497,7 +505,7 @@ fn extreme_settings_neither_panic_nor_hang() {
         r#"{"piecewise": {"pieces": [{"rate-rps": 1e-9, "duration-s": 1.8e10}], "after": "hold"}}"#,
         r#"{"spikes": {"base": {"poisson": {"rate-rps": 1e6}}, "spikes": [
             {"at-s": 0, "duration-s": 1.8e10, "factor": 1e6}]}}"#,
-        r#"{"gamma": {"rate-rps": 1e-300, "shape": 1e-300}}"#,
+        r#"{"gamma": {"rate-rps": 1e-300, "shape": 1e-4}}"#,
         r#"{"spikes": {"base": {"poisson": {"rate-rps": 1e-9}}, "spikes": [
             {"at-s": 0, "duration-s": 0.5, "factor": 2, "every-s": 1}]}}"#,
         r#"{"spikes": {"base": {"ramp": {"from-rps": 1, "to-rps": 0, "duration-s": 1}}, "spikes": [

@@ -3,12 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use foretoken_des_kernel::{RngStreams, SimDuration, SimTime};
+use foretoken_des_kernel::{Fingerprint, RngStreams, SimDuration, SimTime};
 use foretoken_workload::{
     AgentsSpec, ArrivalSpec, ClientSpec, ClosedLoopSpec, ContentId, CountSpec, DelaySpec, Ended,
     Ending, FinishReason, LengthSpec, Lookahead, Prompt, Rate, Replay, Request, RequestId,
-    RetrySpec, Segment, SessionId, SessionsSpec, StartSpec, SubAgentsSpec, TurnByTurn, Workload,
-    WorkloadSpec,
+    RetrySpec, Segment, SessionId, SessionsSpec, StartSpec, SubAgentsSpec, TurnByTurn, Upcoming,
+    Workload, WorkloadSpec,
 };
 use proptest::prelude::*;
 
@@ -247,6 +247,77 @@ fn a_user_has_one_request_at_a_time() {
 }
 
 #[test]
+fn users_come_when_they_are_due_whoever_comes_again_before() {
+    let mut spec = agents();
+    spec.start = StartSpec {
+        ramp_up_s: Some(100.0.try_into().expect("positive")),
+        sessions: Some(60),
+        ..StartSpec::users(50, 2_000)
+    };
+    let served = serve(&spec.into(), fickle(5));
+    let sessions = by_session(&served);
+    // The first ones have come again before the last ones come, whose conversations are theirs nevertheless.
+    assert_eq!(sessions.len(), 60);
+    for user in 0..50 {
+        let first = sessions[&user][0].request.arrival;
+        assert_eq!(first, SimTime::ZERO + seconds(2 * user));
+    }
+    assert!(sessions.values().any(|it| {
+        it[0].request.arrival < SimTime::ZERO + seconds(98)
+            && it[0]
+                .request
+                .session
+                .is_some_and(|session| session.get() >= 50)
+    }));
+    let digest = served.iter().fold(Fingerprint::new(), |digest, one| {
+        let session = one.request.session.map_or(0, SessionId::get);
+        let digest = digest.with(one.request.arrival.as_nanos()).with(session);
+        let tokens = one.request.prompt.tokens();
+        digest
+            .with(tokens.into())
+            .with(one.request.output_tokens().into())
+    });
+    // That of a list of all users from the start on.
+    assert_eq!(
+        (served.len(), digest.value()),
+        (487, 12_383_859_525_409_132_583)
+    );
+}
+
+#[test]
+fn a_million_users_cost_nothing_before_they_come() {
+    let spec = ClosedLoopSpec {
+        ramp_up_s: Some(2_000_000.0.try_into().expect("positive")),
+        ..ClosedLoopSpec::new(
+            1 << 20,
+            9_000,
+            LengthSpec::constant(9),
+            LengthSpec::constant(5),
+        )
+    };
+    let mut load = spec.build(&RngStreams::new(1, 0)).expect("allowed");
+    let mut last = SimTime::ZERO;
+    while let Upcoming::At(at) = load.upcoming() {
+        let request = load.next().expect("it was announced");
+        assert_eq!(request.arrival, at);
+        last = at;
+    }
+    assert_eq!(
+        last.as_nanos(),
+        2_000_000_000_000_000_u64 * 8_999 / (1 << 20)
+    );
+    let many = ClosedLoopSpec {
+        users: (1 << 20) + 1,
+        ..spec
+    };
+    let error = many.build(&RngStreams::new(1, 0)).expect_err("too many");
+    assert_eq!(
+        error.to_string(),
+        "users is 1048577: allowed is 1 to 1048576"
+    );
+}
+
+#[test]
 fn thinking_is_not_repeated_and_a_full_context_ends_a_session() {
     let spec = SessionsSpec {
         thinking_share: 0.6,
@@ -464,6 +535,20 @@ fn wrong_conversations_are_refused_by_name() {
         let result = WorkloadSpec::from(spec).build(&RngStreams::new(1, 0));
         let error = result.err().expect("wrong").to_string();
         assert!(error.contains(problem), "{error}");
+    }
+    // Arrivals that are reported in stages need not end.
+    for (after, ends) in [("hold", false), ("repeat", false), ("end", true)] {
+        let arrivals = format!(
+            r#"{{"piecewise": {{"pieces": [{{"rate-rps": 1, "duration-s": 5}}], "after": "{after}"}}}}"#
+        );
+        let mut spec = sessions();
+        spec.start.arrivals = Some(serde_json::from_str(&arrivals).expect("well-formed"));
+        spec.start.sessions = None;
+        let problem = spec.build(&RngStreams::new(1, 0)).err();
+        let needed = "start.sessions is missing or empty: \
+                      needed is sessions, requests, duration-s or arrivals that end";
+        let wanted = (!ends).then_some(needed);
+        assert_eq!(problem.map(|it| it.to_string()).as_deref(), wanted);
     }
     let none = ClosedLoopSpec::new(0, 1, LengthSpec::constant(1), LengthSpec::constant(1));
     let error = none.build(&RngStreams::new(1, 0)).expect_err("nobody");

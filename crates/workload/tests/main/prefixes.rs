@@ -193,6 +193,24 @@ fn nothing_is_repeated_that_was_promised_not_to_be() {
 }
 
 #[test]
+fn a_document_without_weight_never_comes() {
+    // The fourth is so rare that it is not drawn, and taken since two are wanted.
+    let more = r#", "prefix": {"documents": {"documents": 4, "per-request": 2,
+        "tokens": {"constant": {"tokens": 5}},
+        "popularity": {"weights": {"weights": [0, 0, 1, 1e-9]}}}}"#;
+    let texts = |request: &Request| shared(request).to_vec();
+    let all = drain(&load(50, &more.replace("[0, 0, 1, 1e-9]", "[1, 1, 1, 1]")));
+    let mut known: Vec<_> = all.iter().flat_map(texts).map(|it| it.content).collect();
+    known.sort_unstable();
+    known.dedup();
+    assert_eq!(known.len(), 4);
+    for request in &drain(&load(50, more)) {
+        let seen: Vec<_> = texts(request).iter().map(|it| it.content).collect();
+        assert_eq!(seen, known[2..]);
+    }
+}
+
+#[test]
 fn wrong_prefixes_are_refused_by_the_path_to_the_field() {
     for (more, message) in [
         (

@@ -1,7 +1,9 @@
 //! What a replay makes of rows.
 
 use foretoken_des_kernel::RngStreams;
-use foretoken_workload::trace::{Place, Prefix, Row, TraceError, TraceReplay, TraceSpec};
+use foretoken_workload::trace::{
+    Place, Prefix, Row, TraceError, TraceReplay, TraceSpec, TraceTime,
+};
 use foretoken_workload::{
     BlockHash, BlockHasher, ContentId, Request, RequestId, Segment, SessionId, Workload,
     WorkloadSpec,
@@ -57,6 +59,30 @@ fn times_begin_at_zero_and_can_be_scaled_or_replaced() {
     assert_eq!(arrivals(&steady), [0, 250_000_000, 500_000_000]);
     steady.requests = Some(2);
     assert_eq!(arrivals(&steady).len(), 2);
+}
+
+#[test]
+fn arrivals_beyond_half_of_all_time_are_refused() {
+    let mut slow = plain();
+    slow.rate_factor = 1e-15.try_into().unwrap();
+    let error = replay(vec![at(0, 1, 1), at(1_000_000_000, 1, 1)], &slow).unwrap_err();
+    let allowed = "allowed is at most 2^62 ns (146 years), in the pace that is asked for \
+                   (rate-factor, rate-rps)";
+    assert_eq!(
+        error.to_string(),
+        format!("line 9, sent is \"1e15 s after the start\": {allowed}")
+    );
+    slow.rate_rps = Some(1.0.try_into().unwrap());
+    let error = replay(vec![at(0, 1, 1), at(0, 1, 1)], &slow).unwrap_err();
+    assert!(error.to_string().contains("sent is \"1e15 s"), "{error}");
+    let ends = |last: i64| {
+        let mut rows = vec![at(0, 1, 1), at(0, 1, 1)];
+        rows[0].sent = Some(TraceTime::from_nanos(-(1 << 61)));
+        rows[1].sent = Some(TraceTime::from_nanos(last));
+        replay(rows, &plain())
+    };
+    assert_eq!(ends(1 << 61).unwrap()[1].arrival.as_nanos(), 1 << 62);
+    assert!(ends(i64::MAX).is_err());
 }
 
 #[test]

@@ -24,6 +24,7 @@
 
 mod filters;
 mod order;
+mod overlay;
 mod pace;
 mod repeats;
 mod report;

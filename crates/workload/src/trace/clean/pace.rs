@@ -1,16 +1,14 @@
 //! Steps that move rows in time or change how many there are of them.
 
-use std::sync::Arc;
-
-use foretoken_des_kernel::{Fingerprint, RngStreams};
+use foretoken_des_kernel::RngStreams;
 
 use super::filters::Draw;
+use super::overlay::Overlay;
 use super::step::{Resampling, Unit};
 use super::{Exit, Held, Reason, Stage, moved, sent};
-use crate::prompt::ContentId;
 use crate::quantity::Rate;
 use crate::trace::error::TraceError;
-use crate::trace::row::{Prefix, Row, TraceTime};
+use crate::trace::row::{Row, TraceTime};
 
 #[derive(Default)]
 pub(super) struct ShiftToZero {
@@ -80,6 +78,8 @@ pub(super) struct Resample {
     by: Resampling,
     draw: Draw,
     rows: Vec<Row>,
+    /// What comes out at the end, if copies are laid over the rows.
+    overlay: Option<Overlay>,
 }
 
 impl Resample {
@@ -100,6 +100,7 @@ impl Resample {
             by,
             draw: Draw::new(whole, streams, step),
             rows: Vec::new(),
+            overlay: None,
         }
     }
 
@@ -122,45 +123,6 @@ impl Resample {
             }
         }
     }
-
-    /// The rows, and `copies` of them less one (the last perhaps in part) beside them, in order of time.
-    fn overlay(
-        &mut self,
-        rows: Vec<Row>,
-        (first, span): (i64, i64),
-        copies: f64,
-        exit: &mut Exit<'_>,
-    ) {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a quotient of rates is a small number from 1"
-        )]
-        let all = copies.ceil() as u32;
-        // A row at the end of the span and one at its start are one gap apart, not none.
-        let around = span
-            .saturating_add(span / i64::try_from(rows.len()).unwrap_or(i64::MAX))
-            .max(1);
-        let mut laid: Vec<(Row, Origin)> = Vec::new();
-        for copy in 1..all {
-            let share = (copies - f64::from(copy)).min(1.0);
-            let by = span / i64::from(all) * i64::from(copy);
-            for row in &rows {
-                if self.draw.of(row) < share {
-                    laid.push((copied(row, copy, first, by, around), Origin::Copy));
-                }
-            }
-        }
-        laid.extend(rows.into_iter().map(|row| (row, Origin::Trace)));
-        // Stable, so that what is sent at one instant has one order.
-        laid.sort_by_key(|(row, _)| row.sent);
-        for (row, origin) in laid {
-            match origin {
-                Origin::Trace => exit.keep(row),
-                Origin::Copy => exit.add(row),
-            }
-        }
-    }
 }
 
 impl Stage for Resample {
@@ -171,6 +133,9 @@ impl Stage for Resample {
     }
 
     fn finish(&mut self, exit: &mut Exit<'_>) -> Result<Held, TraceError> {
+        if let Some(overlay) = &mut self.overlay {
+            return Ok(overlay.release(exit));
+        }
         let extent = self.extent();
         let rows = core::mem::take(&mut self.rows);
         let Some(last) = rows.last().map(|row| row.place) else {
@@ -183,7 +148,7 @@ impl Stage for Resample {
             ));
         };
         if let Err(error) = self.by.check(rate, self.rate) {
-            let problem = format!("resample finds {rate:.3} requests per second, and {error}");
+            let problem = format!("resample finds {rate} requests per second, and {error}");
             return Err(TraceError::broken(last, problem));
         }
         let quotient = self.rate.get() / rate;
@@ -196,38 +161,11 @@ impl Stage for Resample {
                 }
             }
             Resampling::Thin { .. } => self.thin(rows, quotient, exit),
-            Resampling::Overlay {} => self.overlay(rows, (first, span), quotient, exit),
+            Resampling::Overlay {} => {
+                let overlay = Overlay::new(rows, (first, span), quotient, &mut self.draw)?;
+                return Ok(self.overlay.insert(overlay).release(exit));
+            }
         }
         Ok(Held::Nothing)
     }
-}
-
-#[derive(Clone, Copy)]
-enum Origin {
-    Trace,
-    Copy,
-}
-
-/// Copy number `copy` of a row, `by` later and around the end of the span, with names and texts of its own.
-fn copied(row: &Row, copy: u32, first: i64, by: i64, around: i64) -> Row {
-    let mut row = row.clone();
-    let at = row.sent.map_or(first, TraceTime::as_nanos);
-    let since = at.saturating_sub(first).saturating_add(by);
-    moved(&mut row, first.saturating_add(since % around));
-    // What goes around the end belongs to other conversations: their turns would be out of order.
-    let mark = if since < around { "~" } else { "~~" };
-    let renamed = |name: &Arc<str>| Arc::from(format!("{name}{mark}{copy}"));
-    row.id = row.id.as_ref().map(renamed);
-    row.session = row.session.as_ref().map(renamed);
-    let renumbered = |id: u64| Fingerprint::new().with(u64::from(copy)).with(id).value();
-    match &mut row.prefix {
-        Prefix::Blocks { ids, .. } => ids.iter_mut().for_each(|id| *id = renumbered(*id)),
-        Prefix::Segments(segments) => {
-            for segment in segments {
-                segment.content = ContentId::new(renumbered(segment.content.get()) >> 1);
-            }
-        }
-        Prefix::Unknown | Prefix::Group { .. } | Prefix::History => {}
-    }
-    row
 }

@@ -6,7 +6,7 @@ use foretoken_des_kernel::RngStreams;
 use serde::{Deserialize, Serialize};
 
 use super::Stage;
-use super::{filters, order, pace, repeats};
+use super::{filters, order, overlay, pace, repeats};
 use crate::error::WorkloadError;
 use crate::quantity::{Positive, Rate, Seconds};
 
@@ -184,8 +184,10 @@ pub enum Resampling {
         whole: Unit,
     },
     /// Lays copies over the trace, each moved by another part of its span and around its end, and keeps a share of the
-    /// last one's sessions. For a higher rate only, and with all rows held. Copies have ids, sessions and blocks of
-    /// their own; groups of prefixes and tenants are those of the original.
+    /// last one's sessions. For a higher rate only, at most 1000 times that of the trace and 2^27 rows in all. All rows
+    /// of the trace are held, and 16 bytes for each that comes out. Copies have ids, sessions, blocks and segments of
+    /// their own, those of rows with segments numbers again; groups of prefixes and tenants are those of the
+    /// original.
     Overlay {},
 }
 
@@ -380,6 +382,13 @@ impl Resampling {
                 to,
                 "at least the rate of the trace, unless by is stretch or thin",
             )),
+            Self::Overlay {} if to > from * overlay::MOST_TIMES => {
+                Err(WorkloadError::out_of_range(
+                    "rate-rps",
+                    to,
+                    "at most 1000 times the rate of the trace, unless by is stretch",
+                ))
+            }
             _ => Ok(()),
         }
     }
@@ -413,6 +422,10 @@ mod tests {
             (
                 r#"[{"resample": {"rate-rps": 5, "from-rps": 4, "by": {"thin": {}}}}]"#,
                 "steps[0].resample.rate-rps is 5: allowed is at most the rate of the trace",
+            ),
+            (
+                r#"[{"resample": {"rate-rps": 5, "from-rps": 0.004, "by": {"overlay": {}}}}]"#,
+                "steps[0].resample.rate-rps is 5: allowed is at most 1000 times the rate of the trace",
             ),
         ] {
             let seen = refused(text);

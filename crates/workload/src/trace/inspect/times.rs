@@ -290,7 +290,7 @@ impl Windows {
 
     fn add(&mut self, since: u64) {
         // Most requests are in the same window as the one before: no division for these.
-        if since >= (self.current + 1) * self.nanos {
+        if since.saturating_sub(self.current * self.nanos) >= self.nanos {
             self.sum += self.count;
             self.squares += u128::from(self.count) * u128::from(self.count);
             self.count = 0;
