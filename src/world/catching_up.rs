@@ -19,8 +19,8 @@ const MANY: usize = 4_096;
 /// How tokens reach clients. What a client sees after the end of the run has not happened.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Told {
-    pub(super) delay: SimDuration,
-    pub(super) horizon: SimTime,
+    delay: SimDuration,
+    horizon: SimTime,
 }
 
 impl Told {
@@ -83,6 +83,14 @@ impl Levels {
 }
 
 impl<S: MetricSink> World<S> {
+    /// How tokens reach clients here.
+    pub(super) const fn told(&self) -> Told {
+        Told {
+            delay: self.network.delay,
+            horizon: self.horizon,
+        }
+    }
+
     /// Tells the levels up to now.
     pub(super) fn tell_levels(&mut self, now: SimTime) {
         self.catch_all_up(now);
@@ -135,10 +143,7 @@ impl<S: MetricSink> World<S> {
     /// An engine does what is due at `now`, and decodes until the instant before `until`. What others than
     /// the sink need to hear of is kept in `reported`.
     pub(super) fn advance(&mut self, engine: usize, now: SimTime, until: SimTime) {
-        let told = Told {
-            delay: self.network.delay,
-            horizon: self.horizon,
-        };
+        let told = self.told();
         let Instance {
             engine: core,
             level,

@@ -10,7 +10,6 @@ use foretoken_workload::{
     Delivery, Ended, Ending, FinishReason, Lifecycle, Occurrence, Request, RequestId,
 };
 
-use super::catching_up::Told;
 use super::event::Event;
 use super::flight::{Flight, Leg};
 use super::instance::Standing;
@@ -129,10 +128,7 @@ impl<S: MetricSink> World<S> {
         self.engines[engine].fruitless += u64::from(self.links.component.is_idle());
         self.advance(engine, now, now);
         let mut reported = core::mem::take(&mut self.reported);
-        let told = Told {
-            delay: self.network.delay,
-            horizon: self.horizon,
-        };
+        let told = self.told();
         let mut published = Vec::new();
         for entry in &reported.entries {
             match entry {
