@@ -17,6 +17,7 @@
 pub mod cluster;
 pub mod deployment;
 mod error;
+pub mod fleet;
 pub mod gateway;
 pub mod predictor;
 pub mod scenario;
@@ -35,6 +36,7 @@ pub use foretoken_workload as workload;
 
 pub use deployment::{Deployment, EngineOptions, Physics};
 pub use error::Error;
+pub use fleet::{Fleet, Prices};
 pub use gateway::GatewaySpec;
 pub use scenario::{Prediction, Scenario};
 pub use simulation::{Instance, RunEnd, Simulation};

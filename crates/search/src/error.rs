@@ -1,0 +1,51 @@
+//! [`SearchError`]: why nothing can be found.
+
+/// Why a search, a plan or a comparison cannot be done.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SearchError {
+    /// A key of its description makes no sense.
+    #[error("{field} is {value}: allowed is {allowed}")]
+    OutOfRange {
+        /// Path to the key.
+        field: String,
+        /// The offending value.
+        value: String,
+        /// What would be right.
+        allowed: String,
+    },
+    /// A setting that no scenario has, or with a value that it cannot have.
+    #[error("{setting}: {problem}")]
+    Setting {
+        /// Its name, as it was given.
+        setting: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A simulation that cannot be built or run.
+    #[error(transparent)]
+    Simulation(Box<foretoken::Error>),
+    /// An optimiser or a log of evaluations.
+    #[error(transparent)]
+    Calibrate(#[from] foretoken_calibrate::CalibrateError),
+}
+
+impl SearchError {
+    pub(crate) fn out_of_range(
+        field: impl Into<String>,
+        value: &impl ToString,
+        allowed: impl Into<String>,
+    ) -> Self {
+        Self::OutOfRange {
+            field: field.into(),
+            value: value.to_string(),
+            allowed: allowed.into(),
+        }
+    }
+}
+
+impl From<foretoken::Error> for SearchError {
+    fn from(error: foretoken::Error) -> Self {
+        Self::Simulation(Box::new(error))
+    }
+}
