@@ -139,7 +139,11 @@ impl Setting {
         let mut at = tree;
         for part in self.path()? {
             if at.is_null() {
-                *at = Value::Object(Map::new());
+                // A list that is left out while it is empty looks like any other key.
+                *at = match part.parse::<usize>() {
+                    Ok(_) => Value::Array(Vec::new()),
+                    Err(_) => Value::Object(Map::new()),
+                };
             }
             at = match at {
                 Value::Object(keys) => keys.entry(part).or_insert(Value::Null),
