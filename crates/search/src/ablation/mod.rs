@@ -44,6 +44,8 @@ mod report;
 mod shapley;
 mod spec;
 mod study;
+#[cfg(test)]
+mod tests;
 
 pub use report::{AblationReport, Effect, Gain, Share, Step};
 pub use shapley::ShapleyMethod;
