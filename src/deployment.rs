@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use foretoken_des_kernel::SimDuration;
 use foretoken_engine::{
-    CudaGraphs, EngineConfig, LastAdmitted, Policies, SchedulerConfig, Scheduling, Semantics,
+    Batching, CudaGraphs, EngineConfig, KvAllocation, LastAdmitted, Policies, SchedulerConfig,
+    Scheduling, Semantics,
 };
 use foretoken_hwspec::{
     Catalog, Generation, GpuSpec, HwspecError, KvFormat, MemoryOptions, MemoryPlan, ModelSpec,
@@ -64,7 +65,7 @@ const fn one() -> u32 {
     1
 }
 
-/// Settings of an engine, named as vLLM's flags.
+/// Settings of an engine, named as vLLM's flags where it has them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[expect(
@@ -98,6 +99,11 @@ pub struct EngineOptions {
     pub scheduling_policy: SchedulingPolicy,
     /// Plan a step while the one before runs; on by default.
     pub async_scheduling: bool,
+    /// Who may join the running batch; `continuous` by default, `static` as before vLLM.
+    pub batching: Batching,
+    /// KV memory of a running request; `paged` by default, `reserved` for the longest sequence as
+    /// before vLLM.
+    pub kv_allocation: KvAllocation,
     /// No CUDA graphs; off by default.
     pub enforce_eager: bool,
     /// The version of vLLM whose scheduler is followed; `0.15.1` by default.
@@ -119,6 +125,8 @@ impl Default for EngineOptions {
             long_prefill_token_threshold: 0,
             scheduling_policy: SchedulingPolicy::Fcfs,
             async_scheduling: true,
+            batching: Batching::Continuous,
+            kv_allocation: KvAllocation::Paged,
             enforce_eager: false,
             vllm_version: VllmVersion::default(),
         }
@@ -465,6 +473,8 @@ impl EngineOptions {
             } else {
                 Scheduling::Synchronous
             },
+            batching: self.batching,
+            kv_allocation: self.kv_allocation,
             semantics: self.vllm_version.semantics(),
         };
         Ok((memory, scheduler))

@@ -2,6 +2,7 @@
 
 use foretoken_dataplane::view::ROLE_LABEL;
 use foretoken_des_kernel::{RngStreams, SimTime};
+use foretoken_engine::{Batching, KvAllocation};
 use foretoken_hwspec::Catalog;
 use foretoken_latency_model::{Confidence, Extent};
 use foretoken_metrics::{MetricSink, RecordSink, Recorder, Recording, Report, Slos, StepRecord};
@@ -187,17 +188,21 @@ impl Scenario {
 
 /// Deployments with roles hand KV blocks over to each other, so these have to be alike.
 fn check_roles(deployments: &[Resolved]) -> Result<(), Error> {
-    let mut with_roles = (0_usize..)
+    let mut with_roles = (0..)
         .zip(deployments)
         .filter(|(_, deployment)| deployment.labels.contains_key(ROLE_LABEL));
+    let field = |number: usize, key: &str| match number {
+        0 => format!("deployment.{key}"),
+        number => format!("other-deployments[{}].{key}", number - 1),
+    };
+    for (number, deployment) in with_roles.clone() {
+        check_exchange(deployment, |key| field(number, key))?;
+    }
     let Some((_, first)) = with_roles.next() else {
         return Ok(());
     };
     for (number, other) in with_roles {
-        let field = |key: &str| match number {
-            0 => format!("deployment.{key}"),
-            number => format!("other-deployments[{}].{key}", number - 1),
-        };
+        let field = |key: &str| field(number, key);
         let allowed = |value: &dyn core::fmt::Display| {
             format!(
                 "{value}, as the other deployments with a role have it: they exchange KV blocks"
@@ -223,6 +228,20 @@ fn check_roles(deployments: &[Resolved]) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Systems with static batches or reserved memory exchanged no KV blocks.
+fn check_exchange(deployment: &Resolved, field: impl Fn(&str) -> String) -> Result<(), Error> {
+    let scheduler = &deployment.engine.scheduler;
+    let (key, value, allowed) = if scheduler.batching == Batching::Static {
+        ("engine.batching", "static", "continuous")
+    } else if scheduler.kv_allocation == KvAllocation::Reserved {
+        ("engine.kv-allocation", "reserved", "paged")
+    } else {
+        return Ok(());
+    };
+    let allowed = format!("{allowed} in a deployment with a role: it exchanges KV blocks");
+    Err(Error::out_of_range(field(key), &value, allowed))
 }
 
 /// A report, and how far to trust it. As JSON the report with one more key, `confidence`.

@@ -296,6 +296,19 @@ impl<S: MetricSink> World<S> {
         let output_tokens = request.output_tokens().min(room);
         let flight = Flight::new(gateway, placement, &request, output_tokens);
         let prefill = flight.placement.prefill;
+        if let Some(prefill) = prefill
+            && let Some(endpoint) = self.without_exchange([placement.endpoint, prefill.endpoint])
+        {
+            self.failure = Some(Error::Policy {
+                policy: "router".into(),
+                answer: format!("a prefill endpoint for {}", request.id),
+                allowed: format!(
+                    "none with endpoint {endpoint}, which exchanges no KV: its batching is static or its \
+                     kv-allocation reserved"
+                ),
+            });
+            return;
+        }
         let what = Lifecycle::Dispatched {
             endpoint: placement.endpoint.get(),
             prefill: prefill.map(|prefill| prefill.endpoint.get()),
@@ -320,6 +333,16 @@ impl<S: MetricSink> World<S> {
         } else {
             cx.at(cx.now() + delay, Event::Deliver(Box::new(request)));
         }
+    }
+
+    /// The first of these endpoints whose KV stays where it is.
+    fn without_exchange(&self, endpoints: [EndpointId; 2]) -> Option<u32> {
+        let exchanges = |endpoint: &EndpointId| {
+            let engine = &self.engines[index(*endpoint)].engine;
+            engine.scheduler().config().exchanges_kv()
+        };
+        let mut without = endpoints.iter().filter(|endpoint| !exchanges(endpoint));
+        without.next().map(|endpoint| endpoint.get())
     }
 
     /// Ends the run if requests wait in a gateway and nothing will ever let them go.

@@ -1,6 +1,6 @@
 //! Invariants of any run, over random small simulations.
 
-use foretoken::engine::{LastAdmitted, LeastUrgent, Scheduling, Semantics};
+use foretoken::engine::{Batching, KvAllocation, LastAdmitted, LeastUrgent, Scheduling, Semantics};
 use foretoken::metrics::{Outcome, RequestRecord, StepRecord};
 use foretoken::prelude::*;
 use foretoken::workload::{
@@ -80,8 +80,12 @@ impl Case {
 
 fn config() -> impl Strategy<Value = EngineConfig> {
     let switches = proptest::array::uniform4(any::<bool>());
+    // As before vLLM, now and then.
+    let old = proptest::array::uniform2(proptest::bool::weighted(0.25));
     let limits = (1_u32..10, 17_u32..300, 34_u32..90, 0_u32..40);
-    (switches, limits, 0_u64..3, 15_u32..34).prop_map(|(switches, limits, costs, version)| {
+    let ways = (switches, old);
+    (ways, limits, 0_u64..3, 15_u32..34).prop_map(|(ways, limits, costs, version)| {
+        let (switches, [batches, reserves]) = ways;
         let [asynchronous, caching, chunked, threshold] = switches;
         let (seqs, tokens, blocks, chunk) = limits;
         let mut config = EngineConfig {
@@ -97,6 +101,12 @@ fn config() -> impl Strategy<Value = EngineConfig> {
         scheduler.chunked_prefill = chunked;
         scheduler.long_prefill_token_threshold = if threshold && chunked { chunk } else { 0 };
         scheduler.semantics = Semantics::of_minor_version(version);
+        if batches {
+            scheduler.batching = Batching::Static;
+        }
+        if reserves {
+            scheduler.kv_allocation = KvAllocation::Reserved;
+        }
         scheduler.scheduling = if asynchronous {
             Scheduling::Asynchronous
         } else {

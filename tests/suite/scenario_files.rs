@@ -276,3 +276,31 @@ fn the_generators_of_the_manual_are_loads() {
         assert_eq!(read, spec.expand());
     }
 }
+
+#[test]
+fn engines_as_before_vllm_take_no_role() {
+    let example = example("disaggregated-llama-8b.yaml");
+    let plain = "engine: { max-model-len: 16384 }";
+    let first = example.replacen(plain, "engine: { batching: static }", 1);
+    let place = example.rfind(plain).expect("both deployments have it");
+    let (before, after) = example.split_at(place);
+    let second = format!(
+        "{before}{}",
+        after.replace("max-model-len: 16384", "kv-allocation: reserved")
+    );
+    for (text, expected) in [
+        (
+            first,
+            "deployment.engine.batching is static: allowed is continuous",
+        ),
+        (
+            second,
+            "other-deployments[0].engine.kv-allocation is reserved: allowed is paged",
+        ),
+    ] {
+        let scenario = from_yaml(&text).expect("it can be read");
+        let error = scenario.build(&Catalog::builtin(), &Physics::default());
+        let error = error.expect_err("it exchanges KV").to_string();
+        assert!(error.starts_with(expected), "{error}");
+    }
+}

@@ -60,8 +60,44 @@ pub struct SchedulerConfig {
     pub long_prefill_token_threshold: u32,
     /// Whether a step is planned before the one in flight has ended.
     pub scheduling: Scheduling,
+    /// Who may join the running batch.
+    pub batching: Batching,
+    /// How much KV memory a running request takes.
+    pub kv_allocation: KvAllocation,
     /// Which version's details are followed.
     pub semantics: Semantics,
+}
+
+/// Who may join the running batch, and when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Batching {
+    /// Whoever waits, in every step that has a seat, budget and memory left (iteration-level
+    /// scheduling, as Orca brought it and vLLM has it; the default).
+    #[default]
+    Continuous,
+    /// Request-level batching, as `FasterTransformer` behind a batcher has it: once nobody runs, those
+    /// who wait, up to the number of seats, become the batch, and nobody joins until all of them have
+    /// ended. Their prompts are computed over as many steps as the budget takes.
+    ///
+    /// A member that was preempted comes back; one that ended or was aborted leaves its seat empty.
+    /// Kinder than those systems were: nothing is padded, an empty seat costs nothing, tokens are
+    /// streamed, and an end is told at once, not with that of the whole batch.
+    Static,
+}
+
+/// How much KV memory a running request takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KvAllocation {
+    /// Blocks as its tokens come (`PagedAttention`; the default).
+    #[default]
+    Paged,
+    /// From its admission on contiguous memory for `max_model_len` tokens, as before `PagedAttention`:
+    /// "Orca (Max)" of the vLLM paper (Kwon et al., SOSP 2023). There are only so many seats as that
+    /// fits for. Nothing is shared, so that the prefix cache finds nothing; and nobody is preempted for
+    /// lack of memory.
+    Reserved,
 }
 
 /// Whether a step is planned before the one in flight has ended.
@@ -194,6 +230,8 @@ impl Default for SchedulerConfig {
             chunked_prefill: true,
             long_prefill_token_threshold: 0,
             scheduling: Scheduling::Asynchronous,
+            batching: Batching::Continuous,
+            kv_allocation: KvAllocation::Paged,
             semantics: Semantics::V0_15,
         }
     }
@@ -203,7 +241,7 @@ impl SchedulerConfig {
     /// Checks the ranges that the scheduler relies on.
     ///
     /// # Errors
-    /// [`EngineError::OutOfRange`] names the setting.
+    /// [`EngineError`] names the setting.
     pub fn check(&self) -> Result<(), EngineError> {
         let positive = [
             ("max_num_seqs", self.max_num_seqs),
@@ -230,12 +268,53 @@ impl SchedulerConfig {
                 "2 to 16777216",
             ));
         }
+        if self.seats() == 0 {
+            return Err(self.pool_too_small());
+        }
         Ok(())
     }
 
     /// Blocks that requests can use: all but the null block.
     pub const fn usable_blocks(&self) -> u32 {
         self.num_gpu_blocks - 1
+    }
+
+    /// Blocks of a sequence of the longest length.
+    pub const fn longest_blocks(&self) -> u32 {
+        self.max_model_len.div_ceil(self.block_size)
+    }
+
+    /// Sequences in the running batch at most: what limits it besides memory that is taken as tokens
+    /// come.
+    pub fn seats(&self) -> u32 {
+        match self.kv_allocation {
+            KvAllocation::Paged => self.max_num_seqs,
+            KvAllocation::Reserved => {
+                let reservations = self.usable_blocks() / self.longest_blocks();
+                self.max_num_seqs.min(reservations)
+            }
+        }
+    }
+
+    /// Whether blocks can be found again by their content.
+    pub fn shares_blocks(&self) -> bool {
+        self.prefix_caching && self.kv_allocation == KvAllocation::Paged
+    }
+
+    /// Whether KV can come from other engines or stay for them: systems with static batches or reserved
+    /// memory had nothing of the kind.
+    pub fn exchanges_kv(&self) -> bool {
+        self.batching == Batching::Continuous && self.kv_allocation == KvAllocation::Paged
+    }
+
+    fn pool_too_small(&self) -> EngineError {
+        EngineError::PoolTooSmall {
+            num_gpu_blocks: self.num_gpu_blocks,
+            block_size: self.block_size,
+            max_model_len: self.max_model_len,
+            needed: self.longest_blocks(),
+            longest: self.usable_blocks().saturating_mul(self.block_size),
+        }
     }
 }
 
@@ -291,18 +370,9 @@ impl EngineConfig {
                 "max_model_len or more while chunked prefill is off",
             ));
         }
-        let needed = scheduler.max_model_len.div_ceil(scheduler.block_size);
         // The check of vLLM counts the null block as if it could be used.
-        if needed > scheduler.num_gpu_blocks {
-            return Err(EngineError::PoolTooSmall {
-                num_gpu_blocks: scheduler.num_gpu_blocks,
-                block_size: scheduler.block_size,
-                max_model_len: scheduler.max_model_len,
-                needed,
-                longest: scheduler
-                    .usable_blocks()
-                    .saturating_mul(scheduler.block_size),
-            });
+        if scheduler.longest_blocks() > scheduler.num_gpu_blocks {
+            return Err(scheduler.pool_too_small());
         }
         Ok(())
     }

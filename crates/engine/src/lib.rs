@@ -3,7 +3,8 @@
 //! The semantics are vLLM V1's (reference version 0.15.1, later changes behind [`Semantics`]): one
 //! token budget for prefill and decode alike, chunked prefill, FCFS or priority queues, preemption
 //! by recomputation, prefix caching by chained block hashes over a free queue in LRU order, and
-//! asynchronous scheduling with two batches in flight.
+//! asynchronous scheduling with two batches in flight. Two settings take it back to systems before
+//! vLLM: static batches ([`Batching`]) and memory reserved for the longest sequence ([`KvAllocation`]).
 //!
 //! KV can come from other engines and stay for them ([`connector`]), and what the prefix cache holds
 //! can be followed by its events ([`KvEvent`]).
@@ -56,7 +57,10 @@ mod queue;
 pub mod scheduler;
 mod sequence;
 
-pub use config::{CudaGraphs, EngineConfig, EngineError, SchedulerConfig, Scheduling, Semantics};
+pub use config::{
+    Batching, CudaGraphs, EngineConfig, EngineError, KvAllocation, SchedulerConfig, Scheduling,
+    Semantics,
+};
 pub use connector::{AtEnd, KvLoad, KvOffer, KvTransfer};
 pub use engine::{Engine, Policies};
 pub use event::{EngineEvent, EngineStats, StepReport};

@@ -75,6 +75,8 @@ pub(crate) struct Origin {
     pub(crate) request: Request,
     pub(crate) transfer: KvTransfer,
     pub(crate) preemptions: u32,
+    /// Whether it belongs to the static batch that is served.
+    pub(crate) in_batch: bool,
     /// Tokens that somebody may look for in the prefix cache: their blocks have keys.
     repeatable: u32,
     /// Keys of the full blocks of known tokens, computed when they are needed.
@@ -107,6 +109,7 @@ impl Sequence {
                 request,
                 transfer,
                 preemptions: 0,
+                in_batch: false,
                 chain: Vec::new(),
             }),
         }

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use foretoken_des_kernel::{SimDuration, SimTime};
 use foretoken_engine::{
-    AtEnd, Engine, EngineConfig, EngineEvent, EngineStats, KvOffer, KvTransfer, LastAdmitted,
-    LeastUrgent, Policies, PreemptionPolicy, RunningView, SchedulerConfig, Scheduling, Semantics,
-    StepReport,
+    AtEnd, Batching, Engine, EngineConfig, EngineEvent, EngineStats, KvAllocation, KvOffer,
+    KvTransfer, LastAdmitted, LeastUrgent, Policies, PreemptionPolicy, RunningView,
+    SchedulerConfig, Scheduling, Semantics, StepReport,
 };
 use foretoken_latency_model::{Affine, Fine, HostCosts, LatencyModel, StepShape};
 use foretoken_workload::order::{ByPriority, LongestPrefixMatch, ShortestJobFirst};
@@ -159,11 +159,23 @@ fn config(numbers: &mut Numbers, scheduling: Scheduling, prefix_caching: bool) -
         long_prefill_token_threshold: [0, 0, 9][numbers.below(3) as usize],
         scheduling,
         semantics,
+        ..SchedulerConfig::default()
     };
     EngineConfig {
         scheduler,
         host,
         ..EngineConfig::default()
+    }
+}
+
+/// Two of five loads are for engines as they were before vLLM, in one respect or in both.
+fn old_ways(scheduler: &mut SchedulerConfig, seed: u64) {
+    if matches!(seed % 10, 0 | 2 | 3) {
+        scheduler.batching = Batching::Static;
+    }
+    if matches!(seed % 10, 0 | 5 | 6) {
+        scheduler.kv_allocation = KvAllocation::Reserved;
+        scheduler.num_gpu_blocks *= 4;
     }
 }
 
@@ -236,7 +248,8 @@ impl Host {
     }
 
     fn load(&mut self) {
-        let connected = self.numbers.one_in(3);
+        let exchanges = self.engine.scheduler().config().exchanges_kv();
+        let connected = self.numbers.one_in(3) && exchanges;
         let mut now = SimTime::ZERO;
         for number in 0..5 + self.numbers.below(40) {
             let numbers = &mut self.numbers;
@@ -457,7 +470,8 @@ fn books(
 ) -> Books {
     let mut numbers = Numbers(seed << 32 | 1 << 16 | order as u64);
     let prefix_caching = !numbers.one_in(4);
-    let config = config(&mut numbers, scheduling, prefix_caching);
+    let mut config = config(&mut numbers, scheduling, prefix_caching);
+    old_ways(&mut config.scheduler, seed);
     let engine = Engine::new(config, latency, policies(order));
     let mut engine = engine.expect("the settings are in range");
     if mode == Mode::StepByStep {

@@ -22,6 +22,14 @@ pub enum SearchError {
         /// What is wrong with it.
         problem: String,
     },
+    /// A set of features that cannot be run.
+    #[error("with {features}: {source}")]
+    Coalition {
+        /// Their names.
+        features: String,
+        /// Why not.
+        source: Box<SearchError>,
+    },
     /// A simulation that cannot be built or run.
     #[error(transparent)]
     Simulation(Box<foretoken::Error>),

@@ -3,6 +3,7 @@
 use clap::Args;
 use foretoken::Deployment;
 use foretoken::deployment::{LatencyModelChoice, SchedulingPolicy, VllmVersion};
+use foretoken::engine::{Batching, KvAllocation};
 use foretoken::hwspec::KvFormat;
 
 use crate::failure::Failure;
@@ -66,6 +67,12 @@ pub(crate) struct DeploymentFlags {
     /// Plan each step only after the one before has ended
     #[arg(long)]
     no_async_scheduling: bool,
+    /// Who may join the running batch [default: continuous]
+    #[arg(long, value_name = "continuous|static", value_parser = parse::<Batching>)]
+    batching: Option<Batching>,
+    /// KV memory of a running request: as its tokens come, or for the longest sequence [default: paged]
+    #[arg(long, value_name = "paged|reserved", value_parser = parse::<KvAllocation>)]
+    kv_allocation: Option<KvAllocation>,
     /// No CUDA graphs
     #[arg(long)]
     enforce_eager: bool,
@@ -141,6 +148,8 @@ impl DeploymentFlags {
         engine.enable_prefix_caching &= !self.no_enable_prefix_caching;
         engine.enable_chunked_prefill &= !self.no_enable_chunked_prefill;
         engine.async_scheduling &= !self.no_async_scheduling;
+        engine.batching = self.batching.unwrap_or(engine.batching);
+        engine.kv_allocation = self.kv_allocation.unwrap_or(engine.kv_allocation);
         engine.enforce_eager |= self.enforce_eager;
         Ok(deployment)
     }

@@ -1,5 +1,6 @@
 //! The subcommands.
 
+pub(crate) mod ablate;
 pub(crate) mod catalog;
 pub(crate) mod deployment;
 pub(crate) mod explain;

@@ -175,7 +175,7 @@ impl WorkloadFlags {
 }
 
 /// Reads a scenario file: JSON by its ending, else YAML.
-fn scenario(path: &Path) -> Result<Scenario, Failure> {
+pub(crate) fn scenario(path: &Path) -> Result<Scenario, Failure> {
     let text = read(path)?;
     let json = path
         .extension()

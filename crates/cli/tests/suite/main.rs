@@ -1,5 +1,6 @@
 //! The command as its users call it: arguments in, tables or JSON out, mistakes by name.
 
+mod ablate;
 mod bad_input;
 mod commands;
 mod fit_runtime;

@@ -128,6 +128,7 @@ impl<'a> Harness<'a> {
             long_prefill_token_threshold: config.long_prefill_token_threshold,
             scheduling,
             semantics: Semantics::V0_15,
+            ..SchedulerConfig::default()
         };
         let policies = if config.policy == "priority" {
             Policies::priority()

@@ -135,7 +135,7 @@ impl Engine {
         let schedule = host.schedule + host.schedule_per_sequence * u64::from(count);
         let (schedule, deliver) = (Fine::from(schedule), Fine::from(host.deliver));
         let asynchronous = self.config.scheduler.scheduling == Scheduling::Asynchronous;
-        let mut used = self.scheduler.kv().used();
+        let mut used = self.scheduler.occupied_blocks();
         let mut steps = 0;
         self.times.clear();
         self.scheduler.begin_decodes();
@@ -186,7 +186,7 @@ impl Engine {
             newest = planned;
             let update = host.update + host.update_per_sequence * u64::from(oldest.sequences);
             self.wake = submit.max(oldest.end) + Fine::from(update);
-            let blocks = self.scheduler.kv().used();
+            let blocks = self.scheduler.occupied_blocks();
             if blocks != used {
                 used = blocks;
                 let stats = self.stats();

@@ -265,7 +265,7 @@ impl Engine {
         EngineStats {
             running: count(self.scheduler.running_len()),
             waiting: count(self.scheduler.waiting_len() + self.inbox.len()),
-            kv_used: self.scheduler.kv().used(),
+            kv_used: self.scheduler.occupied_blocks(),
             kv_total: self.config.scheduler.usable_blocks(),
         }
     }

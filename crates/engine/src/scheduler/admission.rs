@@ -33,14 +33,15 @@ impl Scheduler {
         if self.is_open(*budget) && self.waiting.order().rekey() == Rekey::EachStep {
             self.rekey_waiting(now);
         }
+        self.form_batch();
         let mut hits = core::mem::take(&mut self.hits);
         self.scan(plan, budget, threshold, &mut hits);
         self.hits = hits;
     }
 
-    /// Whether somebody could enter: a seat is free, and budget is left.
+    /// Whether somebody could enter: a seat is free for those who wait, and budget is left.
     pub(super) fn is_open(&self, budget: u32) -> bool {
-        budget > 0 && self.running.len() < self.config.max_num_seqs as usize
+        budget > 0 && self.running.len() < self.seats && self.batch_is_open()
     }
 
     fn scan(
@@ -86,7 +87,11 @@ impl Scheduler {
         threshold: u32,
         hits: &mut Vec<BlockId>,
     ) -> Scan {
-        match self.sequence(slot).status {
+        let sequence = self.sequence(slot);
+        if self.is_left_out(sequence) {
+            return Scan::Passed;
+        }
+        match sequence.status {
             Status::Loading => return Scan::Passed,
             Status::Loaded => self.finish_load(slot),
             Status::Waiting | Status::Preempted | Status::Running => {}
@@ -168,6 +173,7 @@ impl Scheduler {
         });
         take_out(&mut self.parked, slot);
         self.waiting.remove(slot);
+        self.enter_batch();
         self.take_seat(slot);
         *budget -= tokens;
         Scan::Admitted

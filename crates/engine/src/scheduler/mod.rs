@@ -4,6 +4,7 @@
 //! step clock in [`engine`](crate::engine) drives it, and a test can drive it in lockstep.
 
 mod admission;
+mod batch;
 mod by_the_clock;
 mod preempting;
 pub(crate) mod steady;
@@ -16,10 +17,10 @@ use foretoken_workload::{FinishReason, Request, RequestId};
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
-use crate::config::{EngineError, SchedulerConfig, Scheduling};
+use crate::config::{EngineError, KvAllocation, SchedulerConfig, Scheduling};
 use crate::connector::{AtEnd, KvLoad, KvTransfer};
 use crate::engine::Policies;
-use crate::kv::{BlockId, BlockTable, KvCache, KvEvent};
+use crate::kv::{BlockId, BlockTable, KvCache, KvEvent, block_count};
 use crate::plan::StepPlan;
 use crate::preemption::{PreemptionPolicy, RunningView};
 use crate::queue::WaitingQueue;
@@ -49,6 +50,10 @@ pub struct Scheduler {
     free_slots: Vec<Slot>,
     slots: HashMap<RequestId, Slot, FxBuildHasher>,
     running: Vec<Slot>,
+    /// How many may run at once.
+    seats: usize,
+    /// Members of a static batch that are not running: not yet, or not any more.
+    awaited: usize,
     /// Seats taken so far.
     admissions: u64,
     clock: Clock,
@@ -85,7 +90,7 @@ impl Scheduler {
         let kv = KvCache::new(
             config.num_gpu_blocks,
             config.block_size,
-            config.prefix_caching,
+            config.shares_blocks(),
             config.semantics.uncached_first_release,
         );
         Ok(Self {
@@ -94,6 +99,8 @@ impl Scheduler {
             free_slots: Vec::new(),
             slots: HashMap::with_hasher(FxBuildHasher),
             running: Vec::new(),
+            seats: config.seats() as usize,
+            awaited: 0,
             admissions: 0,
             clock: Clock {
                 asynchronous: config.scheduling == Scheduling::Asynchronous,
@@ -121,9 +128,20 @@ impl Scheduler {
         &self.config
     }
 
-    /// KV memory.
+    /// KV memory. Where it is reserved, blocks are taken from it as tokens come all the same, and never
+    /// lack: [`occupied_blocks`](Self::occupied_blocks) counts what is reserved.
     pub fn kv(&self) -> &KvCache {
         &self.kv
+    }
+
+    /// KV blocks that nobody else can have now: those in use, or those that are reserved.
+    pub fn occupied_blocks(&self) -> u32 {
+        match self.config.kv_allocation {
+            KvAllocation::Paged => self.kv.used(),
+            KvAllocation::Reserved => {
+                block_count(self.running.len()) * self.config.longest_blocks()
+            }
+        }
     }
 
     /// Running requests, in the order of their admission.
@@ -181,12 +199,17 @@ impl Scheduler {
     ///
     /// # Panics
     /// If the id is in use, be it by blocks that are held: ids are unique. If the prompt is longer than
-    /// `max_model_len`: the engine rejects such requests.
+    /// `max_model_len`: the engine rejects such requests. If KV is to cross the border of an engine that
+    /// does not [exchange](SchedulerConfig::exchanges_kv) any.
     pub fn add_remote(&mut self, now: SimTime, request: Request, transfer: KvTransfer) {
         let id = request.id;
         assert!(
             request.prompt.tokens() <= self.config.max_model_len,
             "prompts are at most max_model_len long: {id} is not"
+        );
+        assert!(
+            transfer == KvTransfer::local() || self.config.exchanges_kv(),
+            "{NO_EXCHANGE}"
         );
         let mut sequence = Sequence::new(request, transfer, self.config.max_model_len);
         if self.kv.records_events() {
@@ -399,6 +422,7 @@ impl Scheduler {
             take_out(&mut self.running, slot);
             take_out(&mut self.visited, slot);
         } else {
+            self.leave_batch(&sequence.origin);
             self.waiting.remove(slot);
             self.parked.retain(|&other| other != slot);
         }
@@ -428,5 +452,7 @@ pub enum ResetRunning {
     Preempt,
 }
 
+const NO_EXCHANGE: &str =
+    "KV crosses the border only of engines with continuous batching and paged KV";
 const PLANNED_EXIST: &str = "running and planned sequences exist";
 const WAITING_EXIST: &str = "waiting sequences exist";

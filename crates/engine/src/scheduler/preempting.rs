@@ -99,6 +99,7 @@ impl Scheduler {
         }
         let key = self.order_key(slot, now);
         self.waiting.push_preempted(key, id, slot);
+        self.await_member();
         plan.preempted.push(id);
         planned.is_some()
     }

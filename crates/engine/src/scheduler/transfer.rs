@@ -2,7 +2,7 @@
 
 use foretoken_workload::{Rekey, RequestId};
 
-use super::{Scheduler, WAITING_EXIST};
+use super::{NO_EXCHANGE, Scheduler, WAITING_EXIST};
 use crate::connector::KvOffer;
 use crate::kv::KvCache;
 use crate::sequence::{Slot, Status};
@@ -30,7 +30,11 @@ impl Scheduler {
 
     /// Changes what can be read from outside for an unfinished request. It matters when the request is
     /// admitted the next time.
+    ///
+    /// # Panics
+    /// If the engine does not [exchange](crate::SchedulerConfig::exchanges_kv) KV.
     pub fn offer(&mut self, request: RequestId, offer: KvOffer) {
+        assert!(self.config.exchanges_kv(), "{NO_EXCHANGE}");
         if let Some(&slot) = self.slots.get(&request) {
             let sequence = self.sequences[slot as usize].as_mut();
             sequence.expect(WAITING_EXIST).origin.transfer.offer = offer;

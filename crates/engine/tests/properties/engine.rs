@@ -9,7 +9,7 @@ use foretoken_workload::{FinishReason, Lifecycle, Request, RequestId};
 use proptest::prelude::*;
 
 use crate::cases;
-use crate::load::{Client, Setup, loads, setups};
+use crate::load::{Client, Setup, all_setups, loads};
 
 /// Time in proportion to the tokens, in thirds of a nanosecond so that fractions occur.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ fn serve(setup: &Setup, host: HostCosts, load: &[Client]) -> Vec<(SimTime, Engin
                 event.one_by_one(|event| events.push((now, event)));
             });
             let stats = engine.stats();
-            assert!(stats.kv_used <= stats.kv_total && stats.running <= setup.config.max_num_seqs);
+            assert!(stats.kv_used <= stats.kv_total && stats.running <= setup.config.seats());
             assert!(
                 engine.next_wake().is_none_or(|wake| wake > now),
                 "advance does all that is due"
@@ -94,7 +94,7 @@ proptest! {
 
     #[test]
     fn steps_never_overlap_and_every_step_is_reported_after_its_end(
-        setup in setups(),
+        setup in all_setups(),
         host in hosts(),
         load in loads(),
     ) {
@@ -112,7 +112,7 @@ proptest! {
 
     #[test]
     fn a_client_sees_scheduling_tokens_and_one_end_in_this_order(
-        setup in setups(),
+        setup in all_setups(),
         host in hosts(),
         load in loads(),
     ) {
@@ -162,7 +162,7 @@ proptest! {
 
     #[test]
     fn the_same_load_gives_the_same_events(
-        setup in setups(),
+        setup in all_setups(),
         host in hosts(),
         load in loads(),
     ) {

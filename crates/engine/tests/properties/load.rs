@@ -2,8 +2,8 @@
 
 use foretoken_des_kernel::{SimDuration, SimTime};
 use foretoken_engine::{
-    LastAdmitted, LeastUrgent, Policies, PreemptionPolicy, RunningView, SchedulerConfig,
-    Scheduling, Semantics,
+    Batching, KvAllocation, LastAdmitted, LeastUrgent, Policies, PreemptionPolicy, RunningView,
+    SchedulerConfig, Scheduling, Semantics,
 };
 use foretoken_workload::order::{ByPriority, LongestPrefixMatch, ShortestJobFirst};
 use foretoken_workload::{
@@ -125,12 +125,29 @@ pub(crate) fn setups() -> impl Strategy<Value = Setup> {
             } else {
                 Semantics::V0_15
             },
+            ..SchedulerConfig::default()
         };
         Setup {
             config,
             order,
             victim,
         }
+    })
+}
+
+/// The same, some of them as they were before vLLM: with static batches, reserved memory or both.
+pub(crate) fn all_setups() -> impl Strategy<Value = Setup> {
+    let ways = (any::<bool>(), any::<bool>(), 1_u32..4);
+    (setups(), ways).prop_map(|(mut setup, (batches, reserves, seats))| {
+        let config = &mut setup.config;
+        if batches {
+            config.batching = Batching::Static;
+        }
+        if reserves {
+            config.kv_allocation = KvAllocation::Reserved;
+            config.num_gpu_blocks += (seats - 1) * config.longest_blocks();
+        }
+        setup
     })
 }
 

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use foretoken_des_kernel::SimTime;
-use foretoken_engine::{Scheduler, Scheduling, StepPlan};
+use foretoken_engine::{Batching, KvAllocation, Scheduler, Scheduling, StepPlan};
 use foretoken_workload::{FinishReason, RequestId};
 use proptest::prelude::*;
 
 use crate::cases;
-use crate::load::{BLOCK_SIZE, Client, Order, Setup, loads, patient, setups};
+use crate::load::{BLOCK_SIZE, Client, Order, Setup, all_setups, loads, patient};
 
 /// What became of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,6 +23,9 @@ struct Fate {
 /// One iteration of the lockstep loop, as far as properties speak of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Row {
+    /// Who ran and who waited before.
+    running: Vec<RequestId>,
+    waiting: Vec<RequestId>,
     scheduled: Vec<(RequestId, u32, u32, bool)>,
     admitted: Vec<RequestId>,
     preempted: Vec<RequestId>,
@@ -90,10 +93,15 @@ impl<'a> Lockstep<'a> {
     fn step(&mut self, now: SimTime) -> Result<(), TestCaseError> {
         let config = &self.setup.config;
         let (waiting, running) = (self.scheduler.waiting_len(), self.scheduler.running_len());
+        let mut row = Row {
+            running: self.scheduler.running().collect(),
+            waiting: self.scheduler.waiting().collect(),
+            ..Row::default()
+        };
         let plan = self.scheduler.schedule(now);
         prop_assert!(plan.tokens() <= config.max_num_batched_tokens, "budget");
         prop_assert!(
-            self.scheduler.running_len() <= config.max_num_seqs as usize,
+            self.scheduler.running_len() <= config.seats() as usize,
             "seats"
         );
         prop_assert!(
@@ -121,7 +129,6 @@ impl<'a> Lockstep<'a> {
         }
         self.check_blocks()?;
 
-        let mut row = Row::default();
         let describe = |entry: &foretoken_engine::Planned| {
             (
                 entry.request,
@@ -174,6 +181,11 @@ impl<'a> Lockstep<'a> {
             self.setup.config.usable_blocks(),
             "blocks"
         );
+        let occupied = self.scheduler.occupied_blocks();
+        prop_assert!(
+            kv.used() <= occupied && occupied <= self.setup.config.usable_blocks(),
+            "reservations"
+        );
         if self.scheduler.running_len() == 0 {
             prop_assert_eq!(kv.used(), 0, "only running requests hold blocks");
         }
@@ -192,7 +204,7 @@ proptest! {
     #![proptest_config(cases(512))]
 
     #[test]
-    fn every_request_ends_once_with_exactly_its_tokens(setup in setups(), load in loads()) {
+    fn every_request_ends_once_with_exactly_its_tokens(setup in all_setups(), load in loads()) {
         let run = Lockstep::run(&setup, &load)?;
         prop_assert_eq!(run.scheduler.kv().used(), 0);
         let longest = setup.config.max_model_len;
@@ -221,7 +233,7 @@ proptest! {
 
     #[test]
     fn tokens_are_computed_in_order_and_only_a_preemption_starts_again(
-        setup in setups(),
+        setup in all_setups(),
         load in loads(),
     ) {
         let run = Lockstep::run(&setup, &load)?;
@@ -244,7 +256,7 @@ proptest! {
     }
 
     #[test]
-    fn fcfs_admits_first_comers_first(setup in setups(), load in loads()) {
+    fn fcfs_admits_first_comers_first(setup in all_setups(), load in loads()) {
         let setup = Setup { order: Order::Fcfs, ..setup };
         let run = Lockstep::run(&setup, &load)?;
         let mut seen = Vec::new();
@@ -256,8 +268,49 @@ proptest! {
         prop_assert!(seen.is_sorted(), "{:?}", seen);
     }
 
+    /// Batches are as the queue is when the one before is over: nobody joins one, and nobody leaves one
+    /// for the next.
     #[test]
-    fn the_prefix_cache_changes_no_output(setup in setups(), load in loads()) {
+    fn static_batches_never_mix(setup in all_setups(), load in loads()) {
+        let mut setup = setup;
+        setup.config.batching = Batching::Static;
+        if setup.order == Order::LongestPrefix {
+            // The queue is put in order again before a batch is formed.
+            setup.order = Order::Fcfs;
+        }
+        let run = Lockstep::run(&setup, &load)?;
+        let mut members = Vec::new();
+        for row in &run.rows {
+            let awaited = row.waiting.iter().any(|id| members.contains(id));
+            if row.running.is_empty() && !awaited {
+                members.clone_from(&row.waiting);
+                members.truncate(setup.config.seats() as usize);
+            }
+            prop_assert!(row.admitted.iter().all(|id| members.contains(id)), "{:?}", row);
+            prop_assert!(row.running.iter().all(|id| members.contains(id)), "{:?}", row);
+        }
+    }
+
+    #[test]
+    fn reserved_memory_never_lacks_and_nothing_is_shared(setup in all_setups(), load in loads()) {
+        let mut setup = setup;
+        setup.config.kv_allocation = KvAllocation::Reserved;
+        let rows = Lockstep::run(&setup, &load)?.rows;
+        for row in &rows {
+            prop_assert!(row.preempted.is_empty());
+            let begins = |entry: &&(RequestId, u32, u32, bool)| row.admitted.contains(&entry.0);
+            prop_assert!(row.scheduled.iter().filter(begins).all(|entry| entry.2 == 0));
+        }
+        // The number of requests at once is all that the memory decides.
+        setup.config.max_num_seqs = setup.config.seats();
+        setup.config.kv_allocation = KvAllocation::Paged;
+        setup.config.prefix_caching = false;
+        setup.config.num_gpu_blocks = 1000;
+        prop_assert_eq!(rows, Lockstep::run(&setup, &load)?.rows);
+    }
+
+    #[test]
+    fn the_prefix_cache_changes_no_output(setup in all_setups(), load in loads()) {
         let patient = patient(load);
         let mut other = setup.clone();
         other.config.prefix_caching = !setup.config.prefix_caching;
@@ -266,14 +319,14 @@ proptest! {
     }
 
     #[test]
-    fn the_same_scenario_gives_the_same_steps(setup in setups(), load in loads()) {
+    fn the_same_scenario_gives_the_same_steps(setup in all_setups(), load in loads()) {
         let first = Lockstep::run(&setup, &load)?;
         prop_assert_eq!(first.rows, Lockstep::run(&setup, &load)?.rows);
     }
 
     /// In a large pool nobody is preempted, and nothing is computed twice.
     #[test]
-    fn without_scarcity_every_token_is_computed_once(setup in setups(), load in loads()) {
+    fn without_scarcity_every_token_is_computed_once(setup in all_setups(), load in loads()) {
         let mut setup = setup;
         setup.config.num_gpu_blocks = 1000;
         setup.config.scheduling = Scheduling::Synchronous;

@@ -4,6 +4,7 @@
 //! out by hand.
 
 mod batching;
+mod before_vllm;
 mod clock;
 mod ends;
 mod graphs;

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A row is step | scheduled tokens | blocks used | running / waiting | events | output | blocks used
-//! after the output was applied. Events: `+a` admitted, `~a` resumed (with `@8` if 8 tokens were
+//! after the output was applied; reserved blocks count as used. Events: `+a` admitted, `~a` resumed (with `@8` if 8 tokens were
 //! found in the cache), `!a` preempted. Output: `a` is one token of request a, `a=length` its last.
 //! In the asynchronous loop the step whose output is applied follows in brackets.
 //!
@@ -23,8 +23,8 @@ use std::fmt::Write as _;
 
 use foretoken_des_kernel::SimTime;
 use foretoken_engine::{
-    AtEnd, KvOffer, KvTransfer, Policies, Scheduler, SchedulerConfig, Scheduling, Semantics,
-    StepPlan,
+    AtEnd, Batching, KvAllocation, KvOffer, KvTransfer, Policies, Scheduler, SchedulerConfig,
+    Scheduling, Semantics, StepPlan,
 };
 use foretoken_workload::{ContentId, FinishReason, Priority, Prompt, Request, RequestId, Segment};
 
@@ -191,7 +191,7 @@ impl Play {
             return None;
         }
         let (running, waiting, used) = state;
-        let after = self.scheduler.kv().used();
+        let after = self.scheduler.occupied_blocks();
         Some(format!(
             "{step} | {scheduled} | {used} | {running} / {waiting} | {events} | {output} | {after}"
         ))
@@ -237,7 +237,7 @@ impl Play {
         let names = |ids: &mut dyn Iterator<Item = RequestId>| list(ids.map(|id| name(id).into()));
         let running = names(&mut self.scheduler.running());
         let waiting = names(&mut self.scheduler.waiting());
-        (running, waiting, self.scheduler.kv().used())
+        (running, waiting, self.scheduler.occupied_blocks())
     }
 }
 
@@ -261,6 +261,8 @@ fn settings(line: &str) -> (SchedulerConfig, Policies) {
             Some(("chunking", "off")) => config.chunked_prefill = false,
             Some(("semantics", "0.33")) => config.semantics = Semantics::V0_33,
             None if setting == "asynchronous" => config.scheduling = Scheduling::Asynchronous,
+            None if setting == "static" => config.batching = Batching::Static,
+            None if setting == "reserved" => config.kv_allocation = KvAllocation::Reserved,
             None if setting == "priority" => policies = Policies::priority(),
             _ => panic!("unknown setting: {setting}"),
         }
