@@ -121,7 +121,9 @@ pub(crate) fn crowding(judged: &[Judged], ranks: &[usize]) -> Vec<f64> {
         let mut members: Vec<usize> = (0..judged.len())
             .filter(|&index| ranks[index] == rank && !judged[index].costs.is_empty())
             .collect();
-        let objectives = members.first().map_or(0, |&index| judged[index].costs.len());
+        let objectives = members
+            .first()
+            .map_or(0, |&index| judged[index].costs.len());
         for objective in 0..objectives {
             let cost = |index: usize| judged[index].costs[objective];
             members.sort_by(|&one, &other| cost(one).total_cmp(&cost(other)).then(one.cmp(&other)));
@@ -198,7 +200,12 @@ mod tests {
 
     #[test]
     fn the_infeasible_are_ranked_by_violation_and_failures_come_last() {
-        let all = [Judged::failed(), judged(0.5, &[0.0]), judged(0.1, &[9.0]), judged(0.0, &[8.0])];
+        let all = [
+            Judged::failed(),
+            judged(0.5, &[0.0]),
+            judged(0.1, &[9.0]),
+            judged(0.0, &[8.0]),
+        ];
         assert_eq!(ranks(&all), [3, 2, 1, 0]);
     }
 
@@ -206,7 +213,10 @@ mod tests {
         // Few values, so that ties occur.
         let one = (0..3_u8, 0..5_u8, 0..5_u8, 0..5_u8);
         let one = one.prop_map(|(violation, a, b, c)| {
-            judged(f64::from(violation.saturating_sub(1)), &[a.into(), b.into(), c.into()])
+            judged(
+                f64::from(violation.saturating_sub(1)),
+                &[a.into(), b.into(), c.into()],
+            )
         });
         prop::collection::vec(one, 1..40)
     }

@@ -249,7 +249,10 @@ mod tests {
         let path = file("other.jsonl");
         open(&path, &METRICS, 10).expect("a new file");
         let problem = open(&path, &METRICS, 11).expect_err("another scenario");
-        assert!(problem.contains("line 1: the log of another search"), "{problem}");
+        assert!(
+            problem.contains("line 1: the log of another search"),
+            "{problem}"
+        );
         let problem = open(&path, &METRICS[..1], 10).expect_err("other metrics");
         assert!(problem.contains("gpus, requests-per-s"), "{problem}");
         std::fs::write(&path, "{\"x\": 1}\n").expect("written");

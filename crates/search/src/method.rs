@@ -87,7 +87,11 @@ impl Method {
     pub(crate) fn check(&self) -> Result<(), SearchError> {
         let wrong = |key: &str, value: &dyn core::fmt::Display, allowed: &str| {
             let field = format!("method.{}.{key}", self.name());
-            Err(SearchError::out_of_range(field, &value.to_string(), allowed))
+            Err(SearchError::out_of_range(
+                field,
+                &value.to_string(),
+                allowed,
+            ))
         };
         match *self {
             Self::Random { candidates: 0 }
@@ -116,12 +120,23 @@ impl Method {
     pub(crate) fn check_grid(&self, grid: &Grid) -> Result<(), SearchError> {
         let runs_all = matches!(
             self,
-            Self::Grid {} | Self::SuccessiveHalving { candidates: None, .. }
+            Self::Grid {}
+                | Self::SuccessiveHalving {
+                    candidates: None,
+                    ..
+                }
         );
         let size = grid.size();
         if runs_all && size > MAX_GRID {
-            let allowed = format!("up to {MAX_GRID} candidates for {}; take another method", self.name());
-            return Err(SearchError::out_of_range("space", &format!("{size} candidates"), allowed));
+            let allowed = format!(
+                "up to {MAX_GRID} candidates for {}; take another method",
+                self.name()
+            );
+            return Err(SearchError::out_of_range(
+                "space",
+                &format!("{size} candidates"),
+                allowed,
+            ));
         }
         Ok(())
     }

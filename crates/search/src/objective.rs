@@ -299,7 +299,10 @@ pub(crate) fn check(
     for (index, objective) in objectives.iter().enumerate() {
         let field = |key: &str| format!("objectives[{index}]{key}");
         let metric = objective.metric;
-        if objectives[..index].iter().any(|other| other.metric == metric) {
+        if objectives[..index]
+            .iter()
+            .any(|other| other.metric == metric)
+        {
             let allowed = "every metric once";
             return Err(SearchError::out_of_range(field(""), &metric, allowed));
         }
@@ -340,8 +343,14 @@ mod tests {
     fn a_violation_is_a_share_of_the_bound() {
         let most = Constraint::at_most(Metric::Gpus, 8.0);
         let least = Constraint::at_least(Metric::CompletedShare, 0.5);
-        assert_eq!([most.violation(Some(8.0)), most.violation(Some(10.0))], [0.0, 0.25]);
-        assert_eq!([least.violation(Some(0.6)), least.violation(Some(0.25))], [0.0, 0.5]);
+        assert_eq!(
+            [most.violation(Some(8.0)), most.violation(Some(10.0))],
+            [0.0, 0.25]
+        );
+        assert_eq!(
+            [least.violation(Some(0.6)), least.violation(Some(0.25))],
+            [0.0, 0.5]
+        );
         assert_eq!(most.violation(None), f64::INFINITY);
     }
 

@@ -113,7 +113,10 @@ impl SearchSpec {
         let objectives = self.objectives.iter().map(|objective| objective.metric);
         let constraints = self.constraints.iter().map(|constraint| constraint.metric);
         let mut metrics: Vec<Metric> = Vec::new();
-        for metric in objectives.chain(constraints).chain(self.report.iter().copied()) {
+        for metric in objectives
+            .chain(constraints)
+            .chain(self.report.iter().copied())
+        {
             if !metrics.contains(&metric) {
                 metrics.push(metric);
             }
@@ -170,7 +173,8 @@ impl<'a> Search<'a> {
                 && most < fewest as f64
             {
                 let field = format!("constraints[{index}]");
-                let allowed = format!("at least {fewest}, the accelerators of the smallest candidate");
+                let allowed =
+                    format!("at least {fewest}, the accelerators of the smallest candidate");
                 return Err(SearchError::out_of_range(field, constraint, allowed));
             }
         }

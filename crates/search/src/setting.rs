@@ -310,11 +310,20 @@ mod tests {
             setting.rebase(Path::new("studies"));
             setting.value.to_string()
         };
-        assert_eq!(rebased("router-config", "mine.yaml".into()), r#""studies/mine.yaml""#);
-        assert_eq!(rebased("router-config", "optimized-baseline".into()), r#""optimized-baseline""#);
+        assert_eq!(
+            rebased("router-config", "mine.yaml".into()),
+            r#""studies/mine.yaml""#
+        );
+        assert_eq!(
+            rebased("router-config", "optimized-baseline".into()),
+            r#""optimized-baseline""#
+        );
         let whole = serde_json::json!({ "router-config": "mine.yaml", "replicas": 2 });
         assert!(rebased("gateway", whole).contains("studies/mine.yaml"));
-        assert_eq!(rebased("workload.trace.path", "a.csv".into()), r#""studies/a.csv""#);
+        assert_eq!(
+            rebased("workload.trace.path", "a.csv".into()),
+            r#""studies/a.csv""#
+        );
         assert_eq!(rebased("model", "m".into()), r#""m""#);
     }
 

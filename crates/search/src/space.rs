@@ -120,7 +120,10 @@ impl Space {
     /// `replicas` by what so many accelerators allow.
     #[must_use]
     pub fn gpu_budget(self, gpus: u32) -> Self {
-        self.with("replicas", Levels::GpuBudget(GpuBudget { gpu_budget: gpus }))
+        self.with(
+            "replicas",
+            Levels::GpuBudget(GpuBudget { gpu_budget: gpus }),
+        )
     }
 
     /// One more knob with named sets of settings.
@@ -161,7 +164,10 @@ impl Space {
             match levels {
                 Levels::Values(values) => values.iter_mut().for_each(|value| rebase(name, value)),
                 Levels::Choices(Choices { choices }) => {
-                    let settings = choices.0.iter_mut().flat_map(|(_, settings)| &mut settings.0);
+                    let settings = choices
+                        .0
+                        .iter_mut()
+                        .flat_map(|(_, settings)| &mut settings.0);
                     settings.for_each(|(key, value)| rebase(key, value));
                 }
                 Levels::Range(_) | Levels::GpuBudget(_) => {}
@@ -218,12 +224,23 @@ impl Knob {
         };
         let field = || format!("space.{}", self.name);
         if levels.is_empty() {
-            return Err(SearchError::out_of_range(field(), &"empty", "at least one value"));
+            return Err(SearchError::out_of_range(
+                field(),
+                &"empty",
+                "at least one value",
+            ));
         }
         for (index, level) in levels.iter().enumerate() {
-            if levels[..index].iter().any(|other| other.label == level.label) {
+            if levels[..index]
+                .iter()
+                .any(|other| other.label == level.label)
+            {
                 let twice = format!("{} twice", level.label);
-                return Err(SearchError::out_of_range(field(), &twice, "every value once"));
+                return Err(SearchError::out_of_range(
+                    field(),
+                    &twice,
+                    "every value once",
+                ));
             }
         }
         Ok(levels)
@@ -266,7 +283,11 @@ impl Range {
             .map(|value| self.written(value))
             .collect();
         if values.len() > MAX_LEVELS as usize {
-            return Err(wrong("to", &self.to, &format!("at most {MAX_LEVELS} values")));
+            return Err(wrong(
+                "to",
+                &self.to,
+                &format!("at most {MAX_LEVELS} values"),
+            ));
         }
         Ok(values)
     }
@@ -320,8 +341,14 @@ mod tests {
     fn ranges_of_whole_numbers_are_whole_and_hold_their_end() {
         let of = |range| Value::from(values(range).expect("it makes sense")).to_string();
         assert_eq!(of(r#"{"from": 1, "to": 7, "step": 2}"#), "[1,3,5,7]");
-        assert_eq!(of(r#"{"from": 16, "to": 200, "factor": 2}"#), "[16,32,64,128]");
-        assert_eq!(of(r#"{"from": 0.5, "to": 0.7, "step": 0.1}"#), "[0.5,0.6,0.7]");
+        assert_eq!(
+            of(r#"{"from": 16, "to": 200, "factor": 2}"#),
+            "[16,32,64,128]"
+        );
+        assert_eq!(
+            of(r#"{"from": 0.5, "to": 0.7, "step": 0.1}"#),
+            "[0.5,0.6,0.7]"
+        );
     }
 
     #[test]
@@ -329,10 +356,16 @@ mod tests {
         for (range, expected) in [
             (r#"{"from": 2, "to": 1, "step": 1}"#, "space.x.to is 1"),
             (r#"{"from": 1, "to": 2, "step": 0}"#, "space.x.step is 0"),
-            (r#"{"from": 1, "to": 2, "factor": 1}"#, "space.x.factor is 1"),
+            (
+                r#"{"from": 1, "to": 2, "factor": 1}"#,
+                "space.x.factor is 1",
+            ),
             (r#"{"from": 0, "to": 2, "factor": 2}"#, "space.x.from is 0"),
             (r#"{"from": 0, "to": 2}"#, "space.x.step is missing"),
-            (r#"{"from": 0, "to": 1e9, "step": 1}"#, "at most 10000 values"),
+            (
+                r#"{"from": 0, "to": 1e9, "step": 1}"#,
+                "at most 10000 values",
+            ),
         ] {
             let problem = values(range).expect_err("it makes no sense");
             assert!(problem.contains(expected), "{problem}");

@@ -3,5 +3,6 @@
 mod bad_input;
 mod commands;
 mod fit_runtime;
+mod search;
 mod support;
 mod workload;

@@ -55,7 +55,9 @@ pub(super) fn run(
         let order = sorted(&judged);
         let mut next: Vec<usize> = Vec::with_capacity(size);
         for at in order {
-            let is_new = next.iter().all(|&other| population[other] != population[at]);
+            let is_new = next
+                .iter()
+                .all(|&other| population[other] != population[at]);
             if is_new && next.len() < size {
                 next.push(at);
             }

@@ -35,7 +35,10 @@ pub(super) fn run(
     let mut judged = evaluator.evaluate(&known, Share::WHOLE)?;
     let mut number = 0;
     while known.len() < candidates {
-        let weights = weights(evaluator.objectives.len(), &mut streams.stream("weights", number));
+        let weights = weights(
+            evaluator.objectives.len(),
+            &mut streams.stream("weights", number),
+        );
         number += 1;
         let mut estimators = taught(grid, &known, &losses(&judged, &weights));
         let size = BATCH.min(candidates - known.len());
@@ -98,7 +101,10 @@ fn unseen(grid: &Grid, rng: &mut SimRng, is_new: impl Fn(&Digits) -> bool) -> Di
 fn weights(count: usize, rng: &mut SimRng) -> Vec<f64> {
     let parts: Vec<f64> = (0..count).map(|_| -libm::log(1.0 - rng.unit())).collect();
     let sum: f64 = parts.iter().sum();
-    parts.into_iter().map(|part| part / sum.max(1e-300)).collect()
+    parts
+        .into_iter()
+        .map(|part| part / sum.max(1e-300))
+        .collect()
 }
 
 /// One number for each candidate: up to about 1 if it is feasible, up to 3 by what it violates, 4 if it
@@ -125,7 +131,11 @@ fn losses(judged: &[Judged], weights: &[f64]) -> Vec<f64> {
         let shares = judged.costs.iter().zip(&ranges).zip(weights);
         let shares: Vec<f64> = shares
             .map(|((cost, (least, width)), weight)| {
-                let share = if *width > 0.0 { (cost - least) / width } else { 0.0 };
+                let share = if *width > 0.0 {
+                    (cost - least) / width
+                } else {
+                    0.0
+                };
                 weight * share
             })
             .collect();
@@ -146,7 +156,13 @@ mod tests {
             costs: vec![cost, 1.0],
             exact: vec![cost, 1.0],
         };
-        let all = [judged(0.0, 5.0), judged(0.0, 9.0), judged(0.2, 0.0), judged(3.0, 0.0), Judged::failed()];
+        let all = [
+            judged(0.0, 5.0),
+            judged(0.0, 9.0),
+            judged(0.2, 0.0),
+            judged(3.0, 0.0),
+            Judged::failed(),
+        ];
         let losses = losses(&all, &[0.5, 0.5]);
         assert!(losses.is_sorted_by(|one, other| one < other), "{losses:?}");
     }

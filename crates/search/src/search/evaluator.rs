@@ -139,7 +139,9 @@ impl Evaluator<'_> {
             scenario.replication = first + u64::from(replication);
             let measured = self.environment.measure(&scenario)?;
             for (sum, metric) in sums.iter_mut().zip(self.metrics) {
-                *sum = sum.zip(metric.of(&measured)).map(|(sum, value)| sum + value);
+                *sum = sum
+                    .zip(metric.of(&measured))
+                    .map(|(sum, value)| sum + value);
             }
         }
         let runs = f64::from(self.replications);
@@ -156,10 +158,18 @@ pub(crate) fn whole_s(scenario: &Scenario) -> Result<f64, SearchError> {
         return Ok(horizon);
     }
     let streams = RngStreams::new(scenario.seed, scenario.replication);
-    let mut load = scenario.workload.build(&streams).map_err(foretoken::Error::from)?;
+    let mut load = scenario
+        .workload
+        .build(&streams)
+        .map_err(foretoken::Error::from)?;
     if load.upcoming() != Upcoming::Drawn || load.total().is_none() {
-        let allowed = "a number of seconds: where answers decide when requests come, nobody knows the end";
-        return Err(SearchError::out_of_range("scenario.horizon-s", &"missing", allowed));
+        let allowed =
+            "a number of seconds: where answers decide when requests come, nobody knows the end";
+        return Err(SearchError::out_of_range(
+            "scenario.horizon-s",
+            &"missing",
+            allowed,
+        ));
     }
     let mut last = SimTime::ZERO;
     while let Some(request) = load.next() {

@@ -155,12 +155,16 @@ impl SearchResult {
         };
         let knobs = first.knobs.iter().map(|(name, _)| name.clone());
         let metrics = first.metrics.iter().map(|(metric, _)| metric.to_string());
-        let header = core::iter::once("number".to_owned()).chain(knobs).chain(metrics);
+        let header = core::iter::once("number".to_owned())
+            .chain(knobs)
+            .chain(metrics);
         let rows = self.candidates.iter().map(Candidate::row);
         let header = header.chain(["verdict".to_owned(), "detail".to_owned()]);
         for row in core::iter::once(header.collect()).chain(rows) {
             let row: Vec<String> = row;
-            writer.write_record(&row).expect("memory can be written, and all rows are as long");
+            writer
+                .write_record(&row)
+                .expect("memory can be written, and all rows are as long");
         }
         let bytes = writer.into_inner().expect("memory can be written");
         String::from_utf8(bytes).expect("all fields are text")
@@ -252,16 +256,13 @@ fn numbers(metrics: &[Metric], outcome: &Outcome) -> Vec<(Metric, Option<f64>)> 
 }
 
 /// Of a candidate that was run with the whole load.
-fn verdict(
-    standing: Standing,
-    spec: &SearchSpec,
-    metrics: &[(Metric, Option<f64>)],
-) -> Verdict {
+fn verdict(standing: Standing, spec: &SearchSpec, metrics: &[(Metric, Option<f64>)]) -> Verdict {
     let value = |metric: Metric| {
         let found = metrics.iter().find(|(known, _)| *known == metric);
         found.and_then(|(_, value)| *value)
     };
-    let is_violated = |constraint: &&Constraint| constraint.violation(value(constraint.metric)) > 0.0;
+    let is_violated =
+        |constraint: &&Constraint| constraint.violation(value(constraint.metric)) > 0.0;
     match standing {
         Standing::Front => Verdict::Front,
         Standing::EqualTo(index) => Verdict::EqualTo(index + 1),

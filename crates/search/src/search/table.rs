@@ -6,6 +6,9 @@ use comfy_table::{Cell, CellAlignment, LineStyle, Table, TableStyle};
 
 use super::result::{Candidate, Counts, SearchResult, Verdict};
 
+/// Names of columns have lines of this many characters at most, where hyphens allow it.
+const HEADER_WIDTH: usize = 11;
+
 /// Reasons of failures that are listed; the others are in the JSON.
 const MAX_REASONS: usize = 5;
 
@@ -37,7 +40,7 @@ impl SearchResult {
             header.extend(first.metrics.iter().map(|(metric, _)| metric.to_string()));
         }
         header.push("equals".to_owned());
-        table.set_header(header.into_iter().map(right));
+        table.set_header(header.iter().map(|name| right(folded(name))));
         for member in self.front() {
             table.add_row(self.row(member).into_iter().map(right));
         }
@@ -46,7 +49,10 @@ impl SearchResult {
 
     fn row(&self, member: &Candidate) -> Vec<String> {
         let equal = Verdict::EqualTo(member.number);
-        let equals = self.candidates.iter().filter(|other| other.verdict == equal);
+        let equals = self
+            .candidates
+            .iter()
+            .filter(|other| other.verdict == equal);
         let mut row = vec![member.number.to_string()];
         row.extend(member.knobs.iter().map(|(_, label)| label.clone()));
         row.extend(member.metrics.iter().map(|(_, value)| number(*value)));
@@ -65,7 +71,10 @@ impl SearchResult {
             failures,
         } = &self.counts;
         let (space, method) = (self.space, self.method.name());
-        write!(f, "\n{candidates} of {space} candidates run ({method}): {feasible} feasible, {infeasible} infeasible")?;
+        write!(
+            f,
+            "\n{candidates} of {space} candidates run ({method}): {feasible} feasible, {infeasible} infeasible"
+        )?;
         for (what, count) in [("failed", failed), ("stopped early", stopped)] {
             if *count > 0 {
                 write!(f, ", {count} {what}")?;
@@ -73,12 +82,17 @@ impl SearchResult {
         }
         let with = |verdict: fn(&Verdict) -> bool| {
             let candidates = self.candidates.iter();
-            candidates.filter(|candidate| verdict(&candidate.verdict)).count()
+            candidates
+                .filter(|candidate| verdict(&candidate.verdict))
+                .count()
         };
         let equal = with(|verdict| matches!(verdict, Verdict::EqualTo(_)));
         let dominated = with(|verdict| matches!(verdict, Verdict::DominatedBy(_)));
         let front = self.front.len();
-        write!(f, "\nfeasible: {front} on the front, {equal} equal to one of these, {dominated} dominated")?;
+        write!(
+            f,
+            "\nfeasible: {front} on the front, {equal} equal to one of these, {dominated} dominated"
+        )?;
         for (constraint, count) in violated {
             write!(f, "\nviolated: {constraint} by {count}")?;
         }
@@ -92,6 +106,18 @@ impl SearchResult {
             others => write!(f, "\nfailed: {others} more reasons"),
         }
     }
+}
+
+/// A name with line breaks after hyphens, so that columns are as wide as their values.
+fn folded(name: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for part in name.split_inclusive('-') {
+        match lines.last_mut() {
+            Some(line) if line.len() + part.len() <= HEADER_WIDTH => line.push_str(part),
+            _ => lines.push(part.to_owned()),
+        }
+    }
+    lines.join("\n")
 }
 
 fn right(text: String) -> Cell {
@@ -113,5 +139,32 @@ fn number(value: Option<f64>) -> String {
         10.0.. => format!("{value:.2}"),
         0.01.. => format!("{value:.3}"),
         _ => format!("{value:.2e}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_are_folded_at_hyphens() {
+        assert_eq!(
+            folded("max-num-batched-tokens"),
+            "max-num-\nbatched-\ntokens"
+        );
+        assert_eq!(folded("gpus"), "gpus");
+    }
+
+    #[test]
+    fn numbers_have_about_four_digits() {
+        let of = |value: f64| number(Some(value));
+        assert_eq!(
+            [of(8.0), of(1234.5), of(96.21), of(4.9871)],
+            ["8", "1234", "96.21", "4.987"]
+        );
+        assert_eq!(
+            (of(0.000_123), number(None)),
+            ("1.23e-4".to_owned(), "-".to_owned())
+        );
     }
 }

@@ -133,7 +133,8 @@ impl Grid {
         }
         let most = allowed.values().copied().max().unwrap_or(0);
         if most == 0 {
-            let allowed = format!("at least {smallest}, the accelerators of the smallest candidate");
+            let allowed =
+                format!("at least {smallest}, the accelerators of the smallest candidate");
             return Err(SearchError::out_of_range(
                 "space.replicas.gpu-budget",
                 &gpus,
@@ -200,10 +201,14 @@ impl Grid {
             let lens = self.knobs.iter().map(|(_, levels)| levels.len() as u64);
             return lens.fold(1, u64::saturating_mul);
         };
-        let free = self.knobs.iter().enumerate().filter_map(|(at, (_, levels))| {
-            let bound = budget.knob == at || self.shaping.contains(&at);
-            (!bound).then_some(levels.len() as u64)
-        });
+        let free = self
+            .knobs
+            .iter()
+            .enumerate()
+            .filter_map(|(at, (_, levels))| {
+                let bound = budget.knob == at || self.shaping.contains(&at);
+                (!bound).then_some(levels.len() as u64)
+            });
         let bound = budget.allowed.values().map(|&most| u64::from(most.max(1)));
         free.fold(bound.sum(), u64::saturating_mul)
     }
@@ -320,10 +325,7 @@ pub(crate) fn below(rng: &mut SimRng, len: usize) -> usize {
 /// All numbers whose digits are below `lens`, the last digit turning fastest.
 fn combinations(lens: &[usize]) -> impl Iterator<Item = Digits> + use<> {
     let lens = lens.to_vec();
-    let first = lens
-        .iter()
-        .all(|&len| len > 0)
-        .then(|| vec![0; lens.len()]);
+    let first = lens.iter().all(|&len| len > 0).then(|| vec![0; lens.len()]);
     core::iter::successors(first, move |digits| {
         let mut next = digits.clone();
         for (digit, &len) in next.iter_mut().zip(&lens).rev() {
@@ -388,6 +390,11 @@ fn of_field(field: &str, problem: impl Into<String>) -> SearchError {
 
 fn of_level(knob: &str, level: &Level, problem: &str) -> SearchError {
     // A plain knob is named already.
-    let problem = problem.strip_prefix(&format!("{knob}: ")).unwrap_or(problem);
-    of_field(&format!("space.{knob}"), format!("{}: {problem}", level.label))
+    let problem = problem
+        .strip_prefix(&format!("{knob}: "))
+        .unwrap_or(problem);
+    of_field(
+        &format!("space.{knob}"),
+        format!("{}: {problem}", level.label),
+    )
 }

@@ -16,7 +16,11 @@ fn points(result: &SearchResult) -> BTreeSet<Vec<u64>> {
 }
 
 fn settings(result: &SearchResult) -> Vec<&Vec<Setting>> {
-    result.candidates.iter().map(|candidate| &candidate.settings).collect()
+    result
+        .candidates
+        .iter()
+        .map(|candidate| &candidate.settings)
+        .collect()
 }
 
 #[test]
@@ -42,7 +46,10 @@ fn a_budget_bounds_replicas_by_what_each_takes() {
         assert!(candidate.value(metric("gpus")).expect("known") <= 4.0);
     }
     // All there are, whatever the order in which they were drawn.
-    assert_eq!(json(&result).replace("\"random\":{\"candidates\":168}", "\"grid\":{}"), json(&run(&spec(Method::Grid {}))));
+    assert_eq!(
+        json(&result).replace("\"random\":{\"candidates\":168}", "\"grid\":{}"),
+        json(&run(&spec(Method::Grid {})))
+    );
 }
 
 #[test]
@@ -51,12 +58,18 @@ fn random_candidates_are_some_of_the_grid_with_the_same_numbers() {
     let random = run(&spec(Method::Random { candidates: 20 }));
     assert_eq!(random.candidates.len(), 20);
     for candidate in &random.candidates {
-        let known = grid.candidates.iter().find(|known| known.settings == candidate.settings);
+        let known = grid
+            .candidates
+            .iter()
+            .find(|known| known.settings == candidate.settings);
         let known = known.expect("it is in the grid");
         assert_eq!(known.metrics, candidate.metrics);
         // Who is on the front of all is on that of some.
         if known.verdict == Verdict::Front {
-            assert!(!matches!(candidate.verdict, Verdict::DominatedBy(_)), "{candidate:?}");
+            assert!(
+                !matches!(candidate.verdict, Verdict::DominatedBy(_)),
+                "{candidate:?}"
+            );
         }
     }
 }
@@ -97,12 +110,19 @@ fn halving_runs_few_candidates_to_the_end_and_says_who_was_stopped() {
     // 168 with a quarter of the load, 84 with half of it, 42 with all.
     let stopped_at = |share: f64| {
         let stopped = Verdict::Stopped(share);
-        result.candidates.iter().filter(|candidate| candidate.verdict == stopped).count()
+        result
+            .candidates
+            .iter()
+            .filter(|candidate| candidate.verdict == stopped)
+            .count()
     };
     assert_eq!([stopped_at(0.25), stopped_at(0.5)], [84, 42]);
     let grid = run(&spec(Method::Grid {}));
     for member in result.front() {
-        let known = grid.candidates.iter().find(|known| known.settings == member.settings);
+        let known = grid
+            .candidates
+            .iter()
+            .find(|known| known.settings == member.settings);
         assert_eq!(known.map(|known| &known.metrics), Some(&member.metrics));
     }
     assert!(share_found(&grid, &result) >= 0.5, "{grid}\n{result}");
@@ -112,7 +132,13 @@ fn halving_runs_few_candidates_to_the_end_and_says_who_was_stopped() {
 fn what_cannot_be_run_is_part_of_the_result() {
     let mut spec = spec(Method::Grid {});
     spec.space = foretoken_search::Space::default()
-        .values("model", ["Qwen/Qwen2.5-7B-Instruct", "meta-llama/Llama-3.1-70B-Instruct"])
+        .values(
+            "model",
+            [
+                "Qwen/Qwen2.5-7B-Instruct",
+                "meta-llama/Llama-3.1-70B-Instruct",
+            ],
+        )
         .values("tensor-parallel", [1, 3, 4]);
     let result = run(&spec);
     let failed = |number: usize| match &result.candidates[number - 1].verdict {
@@ -121,7 +147,11 @@ fn what_cannot_be_run_is_part_of_the_result() {
     };
     // Three do not divide the heads, and one does not hold 70 billion parameters.
     assert_eq!(result.counts.failed, 3);
-    assert!(failed(2).contains("28") || failed(2).contains('3'), "{}", failed(2));
+    assert!(
+        failed(2).contains("28") || failed(2).contains('3'),
+        "{}",
+        failed(2)
+    );
     assert!(failed(4).contains("fit"), "{}", failed(4));
     assert_eq!(result.counts.failures.values().sum::<usize>(), 3);
 }
@@ -135,7 +165,9 @@ fn a_candidate_that_exceeds_the_budget_alone_is_told_so() {
     let result = run(&spec);
     let verdicts: Vec<&Verdict> = result.candidates.iter().map(|c| &c.verdict).collect();
     assert_eq!(verdicts.len(), 3);
-    let too_large = Verdict::Failed("gpu-budget is 2: allowed is at least 4, the accelerators of one replica".into());
+    let too_large = Verdict::Failed(
+        "gpu-budget is 2: allowed is at least 4, the accelerators of one replica".into(),
+    );
     assert_eq!(verdicts[2], &too_large);
 }
 
@@ -157,12 +189,16 @@ fn numbers_are_means_over_replications() {
     let single = |replication: u64| {
         let mut spec = spec.clone();
         spec.scenario.replication = replication;
-        run(&spec).candidates[0].value(metric("ttft-p99-ms")).expect("known")
+        run(&spec).candidates[0]
+            .value(metric("ttft-p99-ms"))
+            .expect("known")
     };
     let (first, second) = (single(0), single(1));
     assert!((first - second).abs() > 1e-9);
     spec.replications = 2;
-    let mean = run(&spec).candidates[0].value(metric("ttft-p99-ms")).expect("known");
+    let mean = run(&spec).candidates[0]
+        .value(metric("ttft-p99-ms"))
+        .expect("known");
     assert!((mean - f64::midpoint(first, second)).abs() < 1e-9);
 }
 
@@ -172,8 +208,17 @@ fn a_result_is_written_as_csv_with_a_line_for_each_candidate() {
     let csv = result.csv();
     let lines: Vec<&str> = csv.lines().collect();
     assert_eq!(lines.len(), 6);
-    assert!(lines[0].starts_with("number,tensor-parallel,replicas,max-num-seqs"), "{}", lines[0]);
+    assert!(
+        lines[0].starts_with("number,tensor-parallel,replicas,max-num-seqs"),
+        "{}",
+        lines[0]
+    );
     assert!(lines[0].ends_with("gpus,itl-mean-ms,ttft-p99-ms,completed-share,verdict,detail"));
     let columns = lines[0].split(',').count();
-    assert!(lines[1..].iter().all(|line| line.split(',').count() == columns), "{csv}");
+    assert!(
+        lines[1..]
+            .iter()
+            .all(|line| line.split(',').count() == columns),
+        "{csv}"
+    );
 }

@@ -28,9 +28,19 @@ fn a_log_that_was_cut_anywhere_leads_to_the_same_result() {
         assert_eq!(whole, json(&run(&spec)), "a log changes nothing");
         let text = std::fs::read_to_string(&path).expect("written");
         let lines: Vec<&str> = text.lines().collect();
-        let half: String = lines[..lines.len() / 2].iter().map(|line| format!("{line}\n")).collect();
+        let half: String = lines[..lines.len() / 2]
+            .iter()
+            .map(|line| format!("{line}\n"))
+            .collect();
         // Nothing, a part of the first line, whole lines, a part of a line, all.
-        for end in [0, 5, half.len(), half.len() + 17, text.len() - 1, text.len()] {
+        for end in [
+            0,
+            5,
+            half.len(),
+            half.len() + 17,
+            text.len() - 1,
+            text.len(),
+        ] {
             std::fs::write(&path, &text[..end]).expect("written");
             assert_eq!(run_with_log(&spec, &path), whole, "{method:?} cut at {end}");
             let again = std::fs::read_to_string(&path).expect("written");
@@ -39,7 +49,11 @@ fn a_log_that_was_cut_anywhere_leads_to_the_same_result() {
                 lines.sort();
                 lines
             };
-            assert_eq!(sorted(&again), sorted(&text), "each evaluation is there once");
+            assert_eq!(
+                sorted(&again),
+                sorted(&text),
+                "each evaluation is there once"
+            );
         }
         std::fs::remove_file(path).expect("it exists");
     }
@@ -59,7 +73,13 @@ fn another_method_goes_on_with_the_same_log_and_another_scenario_is_refused() {
     other.scenario.seed = 9;
     let environment = Environment::builtin();
     let search = Search::new(&other, &environment).expect("a search");
-    let problem = search.with_log(&path).expect_err("another scenario").to_string();
-    assert!(problem.contains("line 1: the log of another search"), "{problem}");
+    let problem = search
+        .with_log(&path)
+        .expect_err("another scenario")
+        .to_string();
+    assert!(
+        problem.contains("line 1: the log of another search"),
+        "{problem}"
+    );
     std::fs::remove_file(path).expect("it exists");
 }

@@ -2,7 +2,7 @@
 
 use foretoken::Scenario;
 use foretoken_search::{
-    Constraint, Environment, Metric, Method, Objective, Search, SearchResult, SearchSpec, Space,
+    Constraint, Environment, Method, Metric, Objective, Search, SearchResult, SearchSpec, Space,
 };
 use serde_json::{Value, json};
 

@@ -20,17 +20,27 @@ pub(super) fn front(result: &SearchResult) -> Result<String, String> {
         return Err("there are not two objectives".to_owned());
     };
     let point = |candidate: &Candidate| {
-        let (x, y) = (candidate.value(first.metric), candidate.value(second.metric));
+        let (x, y) = (
+            candidate.value(first.metric),
+            candidate.value(second.metric),
+        );
         x.zip(y)
     };
     let of = |kind: fn(&Candidate) -> bool| -> Vec<(f64, f64)> {
         let candidates = result.candidates.iter();
-        candidates.filter(|candidate| kind(candidate)).filter_map(point).collect()
+        candidates
+            .filter(|candidate| kind(candidate))
+            .filter_map(point)
+            .collect()
     };
     let infeasible = of(|candidate| matches!(candidate.verdict, Verdict::Infeasible(_)));
     let feasible = of(Candidate::is_feasible);
     let best = of(|candidate| candidate.verdict == Verdict::Front);
-    let shown = if feasible.is_empty() { &infeasible } else { &feasible };
+    let shown = if feasible.is_empty() {
+        &infeasible
+    } else {
+        &feasible
+    };
     let x = range(shown.iter().map(|(x, _)| *x));
     let y = range(shown.iter().map(|(_, y)| *y));
     let mut svg = String::new();
@@ -52,7 +62,8 @@ pub(super) fn front(result: &SearchResult) -> Result<String, String> {
             .y_desc(axis(second))
             .draw()
             .map_err(said)?;
-        let within = |&(px, py): &(f64, f64)| (x.0..=x.1).contains(&px) && (y.0..=y.1).contains(&py);
+        let within =
+            |&(px, py): &(f64, f64)| (x.0..=x.1).contains(&px) && (y.0..=y.1).contains(&py);
         let groups = [
             (infeasible, 3, INFEASIBLE.filled()),
             (feasible, 4, FEASIBLE.stroke_width(1)),
