@@ -1,7 +1,7 @@
 //! Tree-structured Parzen estimators (Bergstra et al. 2011) over the levels of knobs.
 //!
 //! The first candidates are drawn all alike. After that each batch weighs the objectives anew (Knowles
-//! 2006, ParEGO: the augmented Chebyshev norm with random weights), so that batches look at different parts
+//! 2006: the augmented Chebyshev norm with random weights), so that batches look at different parts
 //! of the front, and the estimators learn all that is known under these weights.
 
 use foretoken::des_kernel::{RngStreams, SimRng};

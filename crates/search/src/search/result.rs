@@ -270,8 +270,8 @@ fn verdict(standing: Standing, spec: &SearchSpec, metrics: &[(Metric, Option<f64
         Standing::Infeasible => {
             let violated = spec.constraints.iter().filter(is_violated);
             let violated: Vec<Constraint> = violated.copied().collect();
-            let missing = spec.objectives.iter().map(|objective| objective.metric);
-            match missing.into_iter().find(|&metric| value(metric).is_none()) {
+            let mut metrics = spec.objectives.iter().map(|objective| objective.metric);
+            match metrics.find(|&metric| value(metric).is_none()) {
                 Some(metric) if violated.is_empty() => {
                     Verdict::Failed(format!("the run has no {metric}"))
                 }

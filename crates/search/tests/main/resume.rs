@@ -28,10 +28,7 @@ fn a_log_that_was_cut_anywhere_leads_to_the_same_result() {
         assert_eq!(whole, json(&run(&spec)), "a log changes nothing");
         let text = std::fs::read_to_string(&path).expect("written");
         let lines: Vec<&str> = text.lines().collect();
-        let half: String = lines[..lines.len() / 2]
-            .iter()
-            .map(|line| format!("{line}\n"))
-            .collect();
+        let half = lines[..lines.len() / 2].join("\n") + "\n";
         // Nothing, a part of the first line, whole lines, a part of a line, all.
         for end in [
             0,
