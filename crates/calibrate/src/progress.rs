@@ -8,9 +8,70 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::CalibrateError;
+
+/// An append-only file of JSON objects, one a line. What was written before a run was killed is read
+/// again by the next one.
+#[derive(Debug)]
+pub struct JsonLines {
+    path: PathBuf,
+    file: Mutex<File>,
+}
+
+impl JsonLines {
+    /// Opens such a file, or begins one, and reads the lines that it holds. A last line that was cut
+    /// off is dropped.
+    ///
+    /// # Errors
+    /// [`CalibrateError::File`] if it cannot be read or written, [`CalibrateError::Log`] if a line is
+    /// something else, or `read` refuses it (counted from 0).
+    pub fn open<T: DeserializeOwned>(
+        path: &Path,
+        mut read: impl FnMut(usize, T) -> Result<(), String>,
+    ) -> Result<Self, CalibrateError> {
+        let failed = |source| CalibrateError::file(path, source);
+        let mut file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .read(true)
+            .open(path)
+            .map_err(failed)?;
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut file, &mut text).map_err(failed)?;
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        for (index, line) in text[..whole].lines().enumerate() {
+            serde_json::from_str(line)
+                .map_err(|error| error.to_string())
+                .and_then(|line| read(index, line))
+                .map_err(|problem| CalibrateError::Log {
+                    path: path.into(),
+                    line: index + 1,
+                    problem,
+                })?;
+        }
+        if whole < text.len() {
+            file.set_len(whole as u64).map_err(failed)?;
+        }
+        Ok(Self {
+            path: path.into(),
+            file: Mutex::new(file),
+        })
+    }
+
+    /// Adds a line.
+    ///
+    /// # Errors
+    /// [`CalibrateError::File`] if it cannot be written.
+    pub fn append(&self, line: &impl Serialize) -> Result<(), CalibrateError> {
+        let line = serde_json::to_string(line).expect("a line is plain numbers and text") + "\n";
+        lock(&self.file)
+            .write_all(line.as_bytes())
+            .map_err(|source| CalibrateError::file(&self.path, source))
+    }
+}
 
 /// Evaluations and what they gave, a loss or residuals, in memory and, if it was opened on a file, in that file: one JSON
 /// object a line, appended as soon as an evaluation ends. Evaluations are found again by the bytes of
@@ -19,7 +80,7 @@ use crate::error::CalibrateError;
 #[derive(Debug, Default)]
 pub struct Log {
     known: Mutex<BTreeMap<String, Vec<f64>>>,
-    file: Option<(PathBuf, Mutex<File>)>,
+    file: Option<JsonLines>,
 }
 
 /// A line of the file. The bytes in `key` and `bits` are what counts; the others are for people.
@@ -39,39 +100,17 @@ impl Log {
     /// [`CalibrateError::File`] if it cannot be read or written, [`CalibrateError::Log`] if it is
     /// something else.
     pub fn open(path: &Path) -> Result<Self, CalibrateError> {
-        let failed = |source| CalibrateError::file(path, source);
-        let mut file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .read(true)
-            .open(path)
-            .map_err(failed)?;
-        let mut text = String::new();
-        std::io::Read::read_to_string(&mut file, &mut text).map_err(failed)?;
-        let whole = text.rfind('\n').map_or(0, |end| end + 1);
         let mut known = BTreeMap::new();
-        for (index, line) in text[..whole].lines().enumerate() {
-            let malformed = |problem: String| CalibrateError::Log {
-                path: path.into(),
-                line: index + 1,
-                problem,
-            };
-            let line: Line =
-                serde_json::from_str(line).map_err(|error| malformed(error.to_string()))?;
+        let file = JsonLines::open(path, |_, line: Line| {
             let outcome = from_hex(&line.bits).ok_or_else(|| {
-                malformed(format!(
-                    "bits is {}: allowed is hex, 16 digits a number",
-                    line.bits
-                ))
+                format!("bits is {}: allowed is hex, 16 digits a number", line.bits)
             })?;
             known.insert(line.key, outcome);
-        }
-        if whole < text.len() {
-            file.set_len(whole as u64).map_err(failed)?;
-        }
+            Ok(())
+        })?;
         Ok(Self {
             known: Mutex::new(known),
-            file: Some((path.into(), Mutex::new(file))),
+            file: Some(file),
         })
     }
 
@@ -109,25 +148,21 @@ impl Log {
     }
 
     fn append(&self, key: &str, values: &[f64], outcome: &[f64]) -> Result<(), CalibrateError> {
-        let Some((path, file)) = &self.file else {
+        let Some(file) = &self.file else {
             return Ok(());
         };
-        let line = Line {
+        file.append(&Line {
             // JSON has no infinity; the bits do.
             outcome: outcome.iter().map(|n| n.min(f64::MAX)).collect(),
             values: values.to_vec(),
             key: key.to_owned(),
             bits: hex(outcome),
-        };
-        let line = serde_json::to_string(&line).expect("a line is plain numbers and text") + "\n";
-        lock(file)
-            .write_all(line.as_bytes())
-            .map_err(|source| CalibrateError::file(path, source))
+        })
     }
 }
 
-/// The bits of numbers.
-fn hex(numbers: &[f64]) -> String {
+/// The bits of numbers, 16 hex digits each: what a file keeps where JSON would round.
+pub fn hex(numbers: &[f64]) -> String {
     let mut text = String::new();
     for number in numbers {
         let _ = write!(text, "{:016x}", number.to_bits());
@@ -135,8 +170,8 @@ fn hex(numbers: &[f64]) -> String {
     text
 }
 
-/// The numbers of their bits.
-fn from_hex(text: &str) -> Option<Vec<f64>> {
+/// The numbers of their bits, as [`hex`] writes them.
+pub fn from_hex(text: &str) -> Option<Vec<f64>> {
     let number = |digits: &[u8]| {
         let digits = std::str::from_utf8(digits).ok().filter(|d| d.len() == 16)?;
         Some(f64::from_bits(u64::from_str_radix(digits, 16).ok()?))
@@ -150,7 +185,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// A number that stands for a text: FNV-1a.
-pub(crate) fn fingerprint(text: &str) -> u64 {
+pub fn fingerprint(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
@@ -158,14 +193,16 @@ pub(crate) fn fingerprint(text: &str) -> u64 {
 
 /// How far a search is, on standard error; nothing where that is no terminal.
 #[derive(Debug)]
-pub(crate) struct Progress(Option<ProgressBar>);
+pub struct Progress(Option<ProgressBar>);
 
 impl Progress {
-    pub(crate) const fn hidden() -> Self {
+    /// None at all.
+    pub const fn hidden() -> Self {
         Self(None)
     }
 
-    pub(crate) fn bar(label: &str, evaluations: usize) -> Self {
+    /// A bar with this label for so many evaluations.
+    pub fn bar(label: &str, evaluations: usize) -> Self {
         let bar = ProgressBar::new(evaluations as u64).with_prefix(label.to_owned());
         let style = "{prefix} {wide_bar} {pos}/{len}, {eta} left {msg}";
         let style = ProgressStyle::with_template(style);
@@ -173,19 +210,22 @@ impl Progress {
         Self(Some(bar))
     }
 
-    pub(crate) fn advance(&self) {
+    /// One more is done.
+    pub fn advance(&self) {
         if let Some(bar) = &self.0 {
             bar.inc(1);
         }
     }
 
-    pub(crate) fn tell(&self, loss: f64) {
+    /// Shows what the best so far is like.
+    pub fn tell(&self, message: impl Into<String>) {
         if let Some(bar) = &self.0 {
-            bar.set_message(format!("loss {loss:.5}"));
+            bar.set_message(message.into());
         }
     }
 
-    pub(crate) fn finish(&self) {
+    /// It is over; the bar stays as it is.
+    pub fn finish(&self) {
         if let Some(bar) = &self.0 {
             bar.abandon();
         }

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{ablate, catalog, explain, fit, plan, run, validate, workload};
+use commands::{ablate, catalog, explain, fit, plan, run, search, validate, workload};
 
 /// Foretells latency, throughput and memory of an LLM serving deployment, on a CPU.
 #[derive(Debug, Parser)]
@@ -26,6 +26,7 @@ enum Command {
     Explain(explain::Arguments),
     Plan(plan::Arguments),
     Ablate(ablate::Arguments),
+    Search(search::Arguments),
     Catalog(catalog::Arguments),
     #[command(subcommand)]
     Fit(fit::Fit),
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Ablate(arguments) => ablate::run(&arguments),
+        Command::Search(arguments) => search::run(&arguments),
         Command::Catalog(arguments) => catalog::run(&arguments),
         Command::Fit(fit) => fit::run(&fit),
         Command::Workload(command) => workload::run(&command),

@@ -27,10 +27,20 @@
 pub mod ablation;
 mod environment;
 mod error;
+mod front;
+mod journal;
+mod method;
 mod metric;
+mod objective;
+mod search;
 mod setting;
+mod space;
 
 pub use environment::{Environment, Measured};
 pub use error::SearchError;
+pub use method::Method;
 pub use metric::{LatencyKind, Metric, Statistic};
+pub use objective::{Bound, Constraint, Direction, Objective};
+pub use search::{Candidate, Counts, Search, SearchResult, SearchSpec, Verdict};
 pub use setting::Setting;
+pub use space::{Choices, GpuBudget, Knob, Levels, Range, Space};

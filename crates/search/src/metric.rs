@@ -40,6 +40,8 @@ pub enum Metric {
     PrefixHitRate,
     /// How often requests lost their KV blocks.
     Preemptions,
+    /// The highest share of KV blocks, of all engines together, that sequences held at once.
+    KvOccupancyMax,
     /// Accelerators.
     Gpus,
     /// Price of the accelerators, in US dollars per hour.
@@ -145,7 +147,7 @@ impl Statistic {
 
 impl Metric {
     /// Those that are no latency, by name.
-    const OTHERS: [(&'static str, Self); 10] = [
+    const OTHERS: [(&'static str, Self); 11] = [
         ("requests-per-s", Self::RequestsPerS),
         ("output-tokens-per-s", Self::OutputTokensPerS),
         ("output-tokens-per-s-per-gpu", Self::OutputTokensPerSPerGpu),
@@ -153,6 +155,7 @@ impl Metric {
         ("slo-attainment", Self::SloAttainment),
         ("prefix-hit-rate", Self::PrefixHitRate),
         ("preemptions", Self::Preemptions),
+        ("kv-occupancy-max", Self::KvOccupancyMax),
         ("gpus", Self::Gpus),
         ("usd-per-hour", Self::UsdPerHour),
         (
@@ -185,6 +188,7 @@ impl Metric {
             }
             Self::PrefixHitRate => overall.prefix_hit_rate,
             Self::Preemptions => Some(overall.preemptions as f64),
+            Self::KvOccupancyMax => Some(report.load.kv_occupancy.max),
             Self::Gpus => Some(fleet.gpus.into()),
             Self::UsdPerHour => fleet.usd_per_hour,
             Self::UsdPerMillionOutputTokens => {

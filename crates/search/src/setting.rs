@@ -1,6 +1,9 @@
 //! [`Setting`]: one key of a scenario and its value.
 
+use std::path::Path;
+
 use foretoken::Scenario;
+use foretoken::dataplane::config::shipped_named;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -47,6 +50,18 @@ const OF_DEPLOYMENT: [&str; 5] = [
     "latency-model",
 ];
 
+/// Keys of a scenario itself.
+const WHOLE: [&str; 8] = [
+    "seed",
+    "replication",
+    "horizon-s",
+    "deployment",
+    "other-deployments",
+    "gateway",
+    "workload",
+    "slos",
+];
+
 impl Setting {
     /// A key and its value.
     pub fn new(key: impl Into<String>, value: impl Into<Value>) -> Self {
@@ -89,7 +104,7 @@ impl Setting {
     }
 
     /// The parts of the whole path.
-    fn path(&self) -> Result<Vec<&str>, SearchError> {
+    pub(crate) fn path(&self) -> Result<Vec<&str>, SearchError> {
         let key = self.key.as_str();
         if key.contains('.') {
             return Ok(key.split('.').collect());
@@ -101,7 +116,7 @@ impl Setting {
             Ok(vec!["deployment", "engine", key])
         } else if is_in(&gateway_keys()) {
             Ok(vec!["gateway", key])
-        } else if ["seed", "replication", "horizon-s"].contains(&key) {
+        } else if WHOLE.contains(&key) {
             Ok(vec![key])
         } else {
             let allowed = self.likely();
@@ -135,6 +150,13 @@ impl Setting {
         }
     }
 
+    /// Takes relative paths in its value as paths from `folder`.
+    pub(crate) fn rebase(&mut self, folder: &Path) {
+        let path = self.path().unwrap_or_default();
+        let path: Vec<String> = path.into_iter().map(str::to_owned).collect();
+        rebase(&path, &mut self.value, folder);
+    }
+
     fn write_into(&self, tree: &mut Value) -> Result<(), SearchError> {
         let mut at = tree;
         for part in self.path()? {
@@ -166,6 +188,34 @@ impl Setting {
         }
         *at = self.value.clone();
         Ok(())
+    }
+}
+
+/// Names of files, as scenarios have them: routers' configurations that are not shipped, and traces.
+fn rebase(path: &[String], value: &mut Value, folder: &Path) {
+    let below = |key: &str| [path, &[key.to_owned()]].concat();
+    match value {
+        Value::Object(keys) => {
+            for (key, value) in keys {
+                rebase(&below(key), value, folder);
+            }
+        }
+        Value::Array(items) => {
+            for (place, value) in items.iter_mut().enumerate() {
+                rebase(&below(&place.to_string()), value, folder);
+            }
+        }
+        Value::String(name) => {
+            let is_file = match path {
+                [.., last] if last == "router-config" => shipped_named(name).is_none(),
+                [first, .., kind, last] => first == "workload" && kind == "trace" && last == "path",
+                _ => false,
+            };
+            if is_file {
+                *name = folder.join(&*name).to_string_lossy().into_owned();
+            }
+        }
+        _ => {}
     }
 }
 
@@ -251,6 +301,30 @@ mod tests {
                 "{problem}"
             );
         }
+    }
+
+    #[test]
+    fn files_are_looked_for_beside_the_file_that_names_them() {
+        let rebased = |key: &str, value: Value| {
+            let mut setting = Setting::new(key, value);
+            setting.rebase(Path::new("studies"));
+            setting.value.to_string()
+        };
+        assert_eq!(
+            rebased("router-config", "mine.yaml".into()),
+            r#""studies/mine.yaml""#
+        );
+        assert_eq!(
+            rebased("router-config", "optimized-baseline".into()),
+            r#""optimized-baseline""#
+        );
+        let whole = serde_json::json!({ "router-config": "mine.yaml", "replicas": 2 });
+        assert!(rebased("gateway", whole).contains("studies/mine.yaml"));
+        assert_eq!(
+            rebased("workload.trace.path", "a.csv".into()),
+            r#""studies/a.csv""#
+        );
+        assert_eq!(rebased("model", "m".into()), r#""m""#);
     }
 
     #[test]

@@ -123,7 +123,7 @@ pub fn linearised(
             radius /= 3.0;
         }
         if kept > 0.0 {
-            run.progress.tell(there.loss);
+            run.progress.tell(format!("loss {:.5}", there.loss));
             known.correct(&here, &there);
             here = there;
             // Slopes that promised too much are measured again.

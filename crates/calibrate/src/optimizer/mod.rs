@@ -36,7 +36,7 @@ pub use self::golden_section::GoldenSection;
 pub use self::linearised::{Residuals, linearised};
 pub use self::search::{Best, Objective, Search, minimise};
 pub use self::space::{Parameter, Scale, Space};
-pub use self::tpe::Tpe;
+pub use self::tpe::{Bits, Tpe};
 
 /// Proposes candidates, in batches, and learns from their losses.
 ///

@@ -114,7 +114,7 @@ pub fn minimise(
             .collect::<Result<Vec<f64>, CalibrateError>>()?;
         for (values, &loss) in batch.iter().zip(&losses) {
             if best.as_ref().is_none_or(|best| loss < best.loss) {
-                progress.tell(loss);
+                progress.tell(format!("loss {loss:.5}"));
                 best = Some(Best {
                     values: values.clone(),
                     loss,

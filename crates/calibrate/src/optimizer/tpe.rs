@@ -94,9 +94,9 @@ impl Optimizer for Tpe {
     }
 }
 
-/// The simulator's generator as `rand` wants to see it.
+/// The simulator's generator as `rand` wants to see it, for whoever uses the estimators of the `tpe` crate.
 #[derive(Debug)]
-struct Bits(SimRng);
+pub struct Bits(pub SimRng);
 
 impl rand_core::TryRng for Bits {
     type Error = Infallible;

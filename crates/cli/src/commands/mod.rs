@@ -8,6 +8,7 @@ pub(crate) mod fit;
 pub(crate) mod gateway;
 pub(crate) mod plan;
 pub(crate) mod run;
+pub(crate) mod search;
 pub(crate) mod validate;
 pub(crate) mod workload;
 

@@ -11,7 +11,7 @@ use crate::commands::Extras;
 use crate::commands::deployment::DeploymentFlags;
 use crate::commands::gateway::{GatewayFlags, relative_to};
 use crate::commands::workload::spec_or_trace;
-use crate::failure::{Failure, from_json, from_yaml, read};
+use crate::failure::{Failure, from_file};
 use crate::output::{JsonOutput, Lines};
 
 /// Simulate a deployment under a workload
@@ -174,17 +174,9 @@ impl WorkloadFlags {
     }
 }
 
-/// Reads a scenario file: JSON by its ending, else YAML.
+/// Reads a scenario file.
 pub(crate) fn scenario(path: &Path) -> Result<Scenario, Failure> {
-    let text = read(path)?;
-    let json = path
-        .extension()
-        .is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
-    let mut scenario: Scenario = if json {
-        from_json(path, &text)?
-    } else {
-        from_yaml(path, &text)?
-    };
+    let mut scenario: Scenario = from_file(path)?;
     scenario
         .workload
         .rebase(path.parent().unwrap_or(Path::new("")));

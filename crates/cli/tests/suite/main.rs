@@ -4,5 +4,6 @@ mod ablate;
 mod bad_input;
 mod commands;
 mod fit_runtime;
+mod search;
 mod support;
 mod workload;

@@ -1,0 +1,6 @@
+//! Searches as a user runs them.
+
+mod bad_specs;
+mod methods;
+mod resume;
+mod support;
