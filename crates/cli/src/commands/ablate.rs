@@ -134,7 +134,7 @@ fn table(report: &AblationReport) -> String {
     ladder.insert(
         0,
         vec![
-            "-".into(),
+            "none of them".into(),
             show(&report.baseline),
             String::new(),
             String::new(),

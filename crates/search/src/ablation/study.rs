@@ -45,6 +45,16 @@ impl Table {
         let differences: Vec<f64> = pairs.map(|(without, with)| with - without).collect();
         Gain::of(&differences, None)
     }
+
+    /// The smallest and the largest mean gain of a feature on top of any coalition that was evaluated.
+    fn extremes(&self, feature: usize) -> (f64, f64) {
+        let without = self.values.keys().filter(|on| !on.contains(feature));
+        let both = without.filter(|on| self.values.contains_key(&on.with(feature)));
+        let gains = both.map(|on| self.gain(*on, on.with(feature)).estimate.mean);
+        gains.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), gain| {
+            (least.min(gain), most.max(gain))
+        })
+    }
 }
 
 impl Study {
@@ -161,7 +171,7 @@ impl Study {
             let over_replications = (0..parts)
                 .map(|part| mean(&mut by_replication.iter().map(|parts| parts[part][feature])));
             let sampled = (parts > 1).then(|| over_replications.collect::<Vec<f64>>());
-            let (least, most) = self.extremes(table, feature);
+            let (least, most) = table.extremes(feature);
             Share {
                 feature: self.names[feature].clone(),
                 gain: Gain::of(&over_parts.collect::<Vec<f64>>(), sampled.as_deref()),
@@ -170,16 +180,6 @@ impl Study {
             }
         };
         (0..self.names.len()).map(share).collect()
-    }
-
-    /// The smallest and the largest mean gain of a feature on top of any coalition that was evaluated.
-    fn extremes(&self, table: &Table, feature: usize) -> (f64, f64) {
-        let without = table.values.keys().filter(|on| !on.contains(feature));
-        let both = without.filter(|on| table.values.contains_key(&on.with(feature)));
-        let gains = both.map(|on| table.gain(*on, on.with(feature)).estimate.mean);
-        gains.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), gain| {
-            (least.min(gain), most.max(gain))
-        })
     }
 }
 
