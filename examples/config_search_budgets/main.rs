@@ -23,7 +23,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let key = "workload.synthetic.arrivals.poisson.rate-rps";
             spec.scenario = Setting::new(key, rate).apply(&base.scenario)?;
             let result = Search::new(&spec, &environment)?.run()?;
-            run += result.candidates.len();
+            // A group of more accelerators than there are is a candidate that fails, without a run.
+            run += result.counts.candidates - result.counts.failed;
             let best = result.front().next().ok_or("all can be run")?;
             let label = |knob| best.label(knob).unwrap_or_default();
             let worst = result.candidates.iter().filter_map(|c| c.value(ttft));

@@ -39,9 +39,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let environment = Environment::builtin();
     let result = Search::new(&spec, &environment)?.shown_as("search").run()?;
     println!("{result}");
-    println!("published: 373 of 420 feasible, with other levels; front TP4x1 and TP8x1\n");
+    println!("\npublished: 373 of 420 feasible, with other levels; front TP4x1 and TP8x1\n");
     let ttft: Metric = "ttft-mean-ms".parse()?;
-    println!("configuration          measured ms  predicted ms  completed  predicted  verdicts");
+    println!(
+        "configuration          measured ms  predicted ms  completed  predicted  measured / predicted"
+    );
     let mut agree = 0;
     for (tp, replicas, seqs, measured, share) in MEASURED {
         let at = [tp, replicas, seqs].map(|level| level.to_string());

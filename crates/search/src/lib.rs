@@ -23,6 +23,8 @@
 //! assert!(ttft.of(&two) < ttft.of(&one));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! A [`Search`] runs many candidates of a [`Space`] and says which are best.
 
 pub mod ablation;
 mod environment;
