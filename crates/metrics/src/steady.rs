@@ -56,7 +56,8 @@ impl MeasurementWindow {
         (self.start..self.end).contains(&at)
     }
 
-    fn in_last_fifth(&self, at: SimTime) -> bool {
+    /// Whether it arrives within the last fifth.
+    pub fn in_last_fifth(&self, at: SimTime) -> bool {
         (self.last_fifth..self.end).contains(&at)
     }
 }

@@ -26,10 +26,12 @@
 
 mod environment;
 mod error;
+pub mod goodput;
 mod metric;
 mod setting;
 
 pub use environment::{Environment, Measured};
 pub use error::SearchError;
+pub use goodput::{GoodputReport, GoodputSpec};
 pub use metric::{LatencyKind, Metric, Statistic};
 pub use setting::Setting;

@@ -1,0 +1,3 @@
+//! Searches whose answers are known.
+
+mod goodput;
