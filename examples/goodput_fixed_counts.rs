@@ -80,7 +80,7 @@ fn server() -> Simulation {
     let mut config = EngineConfig::default();
     config.scheduler.scheduling = foretoken::engine::Scheduling::Synchronous;
     config.scheduler.max_num_seqs = 1;
-    let step = Affine::new(SimDuration::from_secs_f64(SERVICE_S));
+    let step = Affine::new(SimDuration::from_millis(10));
     Simulation::new().engines(1, config).latency(step)
 }
 
@@ -91,7 +91,7 @@ fn load(rate: f64, requests: u32) -> Result<SyntheticSpec, Error> {
 
 fn slos() -> Slos {
     let slo = Slo {
-        ttft: Some(SimDuration::from_secs_f64(LIMIT_S)),
+        ttft: Some(SimDuration::from_millis(60)),
         ..Slo::default()
     };
     [(SloClass::Standard, slo)].into_iter().collect()

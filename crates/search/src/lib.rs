@@ -28,10 +28,12 @@ mod environment;
 mod error;
 pub mod goodput;
 mod metric;
+pub mod plan;
 mod setting;
 
 pub use environment::{Environment, Measured};
 pub use error::SearchError;
 pub use goodput::{GoodputReport, GoodputSpec};
 pub use metric::{LatencyKind, Metric, Statistic};
+pub use plan::{CapacityPlan, PlanSpec};
 pub use setting::Setting;

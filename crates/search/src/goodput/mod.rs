@@ -18,3 +18,4 @@ mod trial;
 
 pub use report::{GoodputReport, Miss, Part, Trial};
 pub use spec::GoodputSpec;
+pub(crate) use trial::measurement_window;

@@ -59,9 +59,8 @@ where
     }
 
     pub(super) fn run(&self) -> Result<GoodputReport, SearchError> {
-        let replications: Vec<u64> = (0..self.spec.replications.into()).collect();
-        let first = (REQUESTS / self.mean_rate).max(SHORTEST_S);
-        let mut times = self.times(self.spec.window_s.unwrap_or(first));
+        let replications = self.replications();
+        let mut times = self.times(self.first_window());
         let mut knee = self.knee(times, &replications, self.mean_rate, 2.0)?;
         let mut runs = knee.runs;
         let mut settled = None;
@@ -101,6 +100,34 @@ where
             share: self.spec.share,
             runs: runs + more,
         })
+    }
+
+    /// One rate, with the first window.
+    pub(super) fn trial(&self, rate: f64) -> Result<Trial, SearchError> {
+        let replications = self.replications();
+        self.trials(self.times(self.first_window()), &replications)
+            .at(rate)
+    }
+
+    fn replications(&self) -> Vec<u64> {
+        (0..self.spec.replications.into()).collect()
+    }
+
+    fn first_window(&self) -> f64 {
+        let requests = (REQUESTS / self.mean_rate).max(SHORTEST_S);
+        self.spec.window_s.unwrap_or(requests)
+    }
+
+    fn trials<'b>(&'b self, times: Times, replications: &'b [u64]) -> Trials<'b, F> {
+        Trials {
+            spec: self.spec,
+            load: self.load,
+            mean_rate: self.mean_rate,
+            seed: self.seed,
+            system: &self.system,
+            times,
+            replications,
+        }
     }
 
     fn times(&self, window: f64) -> Times {
@@ -155,15 +182,7 @@ where
         start: f64,
         factor: f64,
     ) -> Result<Knee, SearchError> {
-        let trials = Trials {
-            spec: self.spec,
-            load: self.load,
-            mean_rate: self.mean_rate,
-            seed: self.seed,
-            system: &self.system,
-            times,
-            replications,
-        };
+        let trials = self.trials(times, replications);
         let (lowest, highest) = (self.lowest(), self.highest());
         let mut knee = Knee {
             holds: None,

@@ -7,7 +7,7 @@ use foretoken::workload::WorkloadSpec;
 use foretoken::{Scenario, Simulation};
 use serde::{Deserialize, Serialize};
 
-use super::report::GoodputReport;
+use super::report::{GoodputReport, Trial};
 use super::search::Search;
 use crate::environment::Environment;
 use crate::error::SearchError;
@@ -132,6 +132,24 @@ impl GoodputSpec {
     {
         self.check()?;
         Search::new(self, load, seed, system)?.run()
+    }
+
+    /// Whether a system holds at one rate; `system` as in [`find`](Self::find).
+    ///
+    /// # Errors
+    /// As [`find`](Self::find).
+    pub fn trial<F>(
+        &self,
+        load: &WorkloadSpec,
+        seed: u64,
+        rate: f64,
+        system: F,
+    ) -> Result<Trial, SearchError>
+    where
+        F: Fn(u64) -> Result<Simulation, SearchError> + Sync,
+    {
+        self.check()?;
+        Search::new(self, load, seed, system)?.trial(rate)
     }
 
     /// Checks what can be checked before the first run.

@@ -27,11 +27,7 @@ impl Times {
     }
 
     fn measured(&self) -> Result<MeasurementWindow, SearchError> {
-        let window = span("window-s", self.window)?;
-        Ok(MeasurementWindow::new(
-            span("warm-up-s", self.warm_up)?,
-            window,
-        ))
+        measurement_window(self.warm_up, self.window)
     }
 
     /// Ends runs whose requests do not: what arrived within the window has had as long again, and its
@@ -41,6 +37,18 @@ impl Times {
         let longest = limits.flatten().max().unwrap_or_default();
         Ok(SimTime::ZERO + span("window-s", 2.0 * self.load())? + longest)
     }
+}
+
+/// The window that begins after so many seconds, and lasts for so many.
+pub(crate) fn measurement_window(
+    warm_up_s: f64,
+    window_s: f64,
+) -> Result<MeasurementWindow, SearchError> {
+    let window = span("window-s", window_s)?;
+    Ok(MeasurementWindow::new(
+        span("warm-up-s", warm_up_s)?,
+        window,
+    ))
 }
 
 fn span(field: &str, seconds: f64) -> Result<SimDuration, SearchError> {

@@ -1,3 +1,5 @@
 //! Searches whose answers are known.
 
+mod fixed_counts;
 mod goodput;
+mod plan;
