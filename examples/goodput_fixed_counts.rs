@@ -33,7 +33,7 @@ fn main() -> Result<(), SearchError> {
 }
 
 /// The mean over so many experiments.
-pub fn of_fixed_count(requests: u32, experiments: u64) -> Result<f64, SearchError> {
+pub(crate) fn of_fixed_count(requests: u32, experiments: u64) -> Result<f64, SearchError> {
     let numbers: Vec<u64> = (0..experiments).collect();
     let found = sweep(&numbers, |&replication| {
         let (mut holds, mut fails) = (1.0, 1_000.0);
@@ -54,7 +54,7 @@ pub fn of_fixed_count(requests: u32, experiments: u64) -> Result<f64, SearchErro
 }
 
 /// The rate at which a share of 0.95 waits no longer than 50 ms (Erlang 1909; Crommelin 1932).
-pub fn analytic_goodput() -> f64 {
+pub(crate) fn analytic_goodput() -> f64 {
     let (mut holds, mut fails) = (0.0, 1.0 / SERVICE_S);
     while fails - holds > 1e-9 {
         let rate = f64::midpoint(holds, fails);

@@ -26,6 +26,8 @@ pub(crate) enum Failure {
     Foretoken(Box<foretoken::Error>),
     #[error(transparent)]
     Calibrate(#[from] foretoken_calibrate::CalibrateError),
+    #[error(transparent)]
+    Search(#[from] foretoken_search::SearchError),
     #[error("{flag} is {value}: allowed is {allowed}")]
     Flag {
         flag: &'static str,
@@ -90,6 +92,19 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
 /// Writes a whole text file, where one was asked for.
 pub(crate) fn save(path: Option<&Path>, text: &str) -> Result<(), Failure> {
     path.map_or(Ok(()), |path| write(path, text))
+}
+
+/// Reads a file: JSON by its ending, else YAML.
+pub(crate) fn from_file<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Failure> {
+    let text = read(path)?;
+    let json = path
+        .extension()
+        .is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
+    if json {
+        from_json(path, &text)
+    } else {
+        from_yaml(path, &text)
+    }
 }
 
 /// Reads JSON; an error names the path to the offending key.

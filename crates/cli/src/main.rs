@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{catalog, explain, fit, plan, run, validate, workload};
+use commands::{catalog, explain, fit, goodput, plan, run, validate, workload};
 
 /// Foretells latency, throughput and memory of an LLM serving deployment, on a CPU.
 #[derive(Debug, Parser)]
@@ -24,7 +24,8 @@ enum Command {
     Run(Box<run::Arguments>),
     Validate(validate::Arguments),
     Explain(explain::Arguments),
-    Plan(plan::Arguments),
+    Plan(Box<plan::Arguments>),
+    Goodput(Box<goodput::Arguments>),
     Catalog(catalog::Arguments),
     #[command(subcommand)]
     Fit(fit::Fit),
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         Command::Validate(arguments) => validate::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
+        Command::Goodput(arguments) => goodput::run(&arguments),
         Command::Catalog(arguments) => catalog::run(&arguments),
         Command::Fit(fit) => fit::run(&fit),
         Command::Workload(command) => workload::run(&command),

@@ -3,5 +3,6 @@
 mod bad_input;
 mod commands;
 mod fit_runtime;
+mod goodput;
 mod support;
 mod workload;

@@ -9,7 +9,7 @@
 //! requests in the same order, at times drawn from the same streams. Whether a rate holds is still a
 //! matter of chance near the highest one, and need not change only once: bisection finds one such change,
 //! and the longer the window, the narrower the range in which there are several. The window is therefore
-//! doubled until the answer moves by less than a tolerance.
+//! doubled until the answer moves by less than a tolerance, twice in a row.
 
 mod report;
 mod search;

@@ -26,7 +26,7 @@ pub struct GoodputReport {
     /// Seconds of the window.
     pub window_s: f64,
     /// Whether the answer had settled: whether it moved by no more than the tolerance when the window was
-    /// doubled. Not said of a window that was not doubled.
+    /// doubled, twice in a row. Not said of a window that was not doubled.
     pub settled: Option<bool>,
     /// The share that was required.
     pub share: f64,
@@ -163,7 +163,7 @@ impl fmt::Display for GoodputReport {
             writeln!(f, "  it is the highest rate that was tried")?;
         }
         let settled = match self.settled {
-            Some(true) => ", long enough: half of it gives the same answer",
+            Some(true) => ", long enough: half and a quarter of it give the same answer",
             Some(false) => ", and the answer was still moving when it had this length",
             None => "",
         };

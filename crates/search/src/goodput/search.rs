@@ -14,6 +14,8 @@ use crate::error::SearchError;
 const REQUESTS: f64 = 1_000.0;
 /// The shortest first window.
 const SHORTEST_S: f64 = 60.0;
+/// How often in a row doubling the window has to leave the answer where it was: once happens by chance.
+const AGREEMENTS: u32 = 2;
 /// How far from the load's own rate the highest one is sought.
 const REACH: f64 = 1_024.0;
 
@@ -64,6 +66,7 @@ where
         let mut knee = self.knee(times, &replications, self.mean_rate, 2.0)?;
         let mut runs = knee.runs;
         let mut settled = None;
+        let mut agreed = 0;
         for _ in 0..self.spec.max_doublings {
             let longer = self.times(2.0 * times.window);
             let start = knee.rate().unwrap_or(self.lowest());
@@ -79,12 +82,13 @@ where
                 next => next?,
             };
             runs += next.runs;
-            let is_settled = match (knee.rate(), next.rate()) {
+            let agrees = match (knee.rate(), next.rate()) {
                 (Some(before), Some(after)) => (after / before - 1.0).abs() <= self.spec.tolerance,
                 (before, after) => before.is_none() && after.is_none(),
             };
-            (knee, times, settled) = (next, longer, Some(is_settled));
-            if is_settled {
+            agreed = if agrees { agreed + 1 } else { 0 };
+            (knee, times, settled) = (next, longer, Some(agreed >= AGREEMENTS));
+            if agreed >= AGREEMENTS {
                 break;
             }
         }

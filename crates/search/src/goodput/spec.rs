@@ -56,8 +56,8 @@ pub struct GoodputSpec {
     pub window_s: Option<f64>,
     /// How often the window may be doubled; 5 by default. With 0 it stays as it is.
     pub max_doublings: u32,
-    /// The answer has settled when doubling the window moves it by no more than this, relatively; 0.02 by
-    /// default.
+    /// The answer has settled when doubling the window twice in a row moves it by no more than this each
+    /// time, relatively; 0.02 by default.
     pub tolerance: f64,
     /// The next rate is above the one that holds by no more than this, relatively; 0.01 by default.
     pub resolution: f64,

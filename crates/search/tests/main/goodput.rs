@@ -108,7 +108,8 @@ fn a_window_that_is_too_short_is_doubled_until_the_answer_settles() {
     };
     let found = find(&spec);
     assert_eq!(found.settled, Some(true), "{found}");
-    assert!(found.window_s > 30.0, "{found}");
+    let error = found.rate.expect("it holds at 1/s") / md1_goodput(0.95, 6) - 1.0;
+    assert!(found.window_s > 30.0 && error.abs() < 0.05, "{found}");
     let interval = found.interval.expect("two replications");
     assert_eq!(interval.n, 2);
     let moving = GoodputSpec {

@@ -25,7 +25,7 @@ fn plan(spec: &PlanSpec) -> CapacityPlan {
 fn each_bottleneck_is_named_where_nothing_else_can_be() {
     for (engine, lengths, slo, rate, expected) in [
         (
-            r#"{ "num-gpu-blocks-override": 300 }"#,
+            r#"{ "num-gpu-blocks-override": 300, "max-model-len": 2048 }"#,
             (500, 200),
             r#"{ "ttft-ms": 1000 }"#,
             3.0,
