@@ -70,7 +70,7 @@ fn share_that_waits_at_most(time: f64, rate: f64) -> f64 {
     while f64::from(k) * SERVICE_S <= time + 1e-12 {
         let x = rate * (f64::from(k) * SERVICE_S - time);
         let power = (1..=k).fold(1.0, |product, i| product * x / f64::from(i));
-        sum += (-x).exp() * power;
+        sum += libm::exp(-x) * power;
         k += 1;
     }
     (1.0 - rate * SERVICE_S) * sum

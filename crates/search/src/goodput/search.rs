@@ -82,11 +82,11 @@ where
                 next => next?,
             };
             runs += next.runs;
-            let agrees = match (knee.rate(), next.rate()) {
+            let is_same = match (knee.rate(), next.rate()) {
                 (Some(before), Some(after)) => (after / before - 1.0).abs() <= self.spec.tolerance,
                 (before, after) => before.is_none() && after.is_none(),
             };
-            agreed = if agrees { agreed + 1 } else { 0 };
+            agreed = if is_same { agreed + 1 } else { 0 };
             (knee, times, settled) = (next, longer, Some(agreed >= AGREEMENTS));
             if agreed >= AGREEMENTS {
                 break;

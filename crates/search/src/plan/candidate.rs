@@ -37,7 +37,6 @@ pub(super) struct Candidate<'a> {
     pub(super) tensor_parallel: u32,
 }
 
-#[expect(clippy::large_enum_variant, reason = "there are a few dozen")]
 pub(super) enum Outcome {
     Holds(PlanOption),
     Excluded(Excluded),

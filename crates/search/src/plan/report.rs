@@ -121,17 +121,20 @@ impl fmt::Display for CapacityPlan {
             "{model} at {rate:.2} requests/s, to hold at {required_rate:.2}, {} % within their objectives",
             100.0 * share
         )?;
+        let name = |option: &PlanOption| format!("{} x {}", option.tensor_parallel, option.gpu);
+        let widest = self.options.iter().map(|option| name(option).len()).max();
+        let width = widest.unwrap_or_default();
         if self.options.is_empty() {
-            writeln!(f, "\nno candidate holds")?;
+            write!(f, "\nno candidate holds")?;
         } else {
-            writeln!(
+            write!(
                 f,
-                "\n{:<20} {:>8} {:>5} {:>8} {:>9} {:>7}  {:<16}  steps longer or shorter",
+                "\n{:<width$} {:>8} {:>5} {:>8} {:>9} {:>7}  {:<16}  steps longer or shorter",
                 "GPU", "replicas", "GPUs", "USD/h", "goodput", "margin", "breaks first"
             )?;
         }
         for option in &self.options {
-            let gpu = format!("{} x {}", option.tensor_parallel, option.gpu);
+            let gpu = name(option);
             let price = option
                 .usd_per_hour
                 .map_or("-".to_owned(), |price| format!("{price:.2}"));
@@ -141,24 +144,24 @@ impl fmt::Display for CapacityPlan {
             let uncertain = option
                 .uncertainty
                 .map_or("-".to_owned(), |band| band.to_string());
-            writeln!(
+            write!(
                 f,
-                "{gpu:<20} {:>8} {:>5} {price:>8} {:>9.2} {:>6.2}x  {breaks:<16}  {uncertain}",
+                "\n{gpu:<width$} {:>8} {:>5} {price:>8} {:>9.2} {:>6.2}x  {breaks:<16}  {uncertain}",
                 option.replicas, option.gpus, option.goodput, option.margin,
             )?;
         }
         if !self.excluded.is_empty() {
-            writeln!(f, "\nnot among them:")?;
+            write!(f, "\n\nnot among them:")?;
         }
-        let lines = self.excluded.iter().map(|candidate| {
+        for candidate in &self.excluded {
             let Excluded {
                 gpu,
                 tensor_parallel,
                 reason,
             } = candidate;
-            format!("  {tensor_parallel} x {gpu}: {reason}")
-        });
-        f.write_str(&lines.collect::<Vec<_>>().join("\n"))
+            write!(f, "\n  {tensor_parallel} x {gpu}: {reason}")?;
+        }
+        Ok(())
     }
 }
 

@@ -20,7 +20,7 @@ use crate::goodput::GoodputSpec;
 /// peak-rate-rps: 60
 /// headroom: 0.2
 /// slos: { standard: { ttft-ms: 1000, tpot-ms: 50 } }
-/// gpus: [H100-SXM-80GB, A100-SXM4-80GB]
+/// gpus: [H100-SXM-80GB, A100-SXM-80GB]
 /// tensor-parallel: [1, 2]
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
