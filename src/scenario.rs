@@ -97,10 +97,14 @@ impl Scenario {
     /// # Errors
     /// [`Error`] names the key, its value and what is allowed.
     pub fn build(&self, catalog: &Catalog, physics: &Physics) -> Result<Simulation, Error> {
-        self.assemble(&self.resolve(catalog, physics)?)
+        self.build_with(&self.resolve(catalog, physics)?)
     }
 
-    fn assemble(&self, resolved: &[Resolved]) -> Result<Simulation, Error> {
+    /// The same for deployments that are resolved already, perhaps with other latency models.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    pub fn build_with(&self, resolved: &[Resolved]) -> Result<Simulation, Error> {
         let mut simulation = Simulation::new()
             .workload(self.workload.clone())
             .seed(self.seed)
@@ -169,7 +173,7 @@ impl Scenario {
         recorder: Recorder<R>,
     ) -> Result<(Prediction, Recording<R>), Error> {
         let sink = (recorder.judging(&self.slos), Reach::default());
-        let ((recorder, reach), end) = self.assemble(resolved)?.run_with(sink)?;
+        let ((recorder, reach), end) = self.build_with(resolved)?.run_with(sink)?;
         let recording = recorder.finish(end.at);
         let report = Report::new(&recording, self.seed, self.replication);
         // With the longest sequence that was scheduled.

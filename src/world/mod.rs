@@ -158,7 +158,7 @@ impl<S: MetricSink> World<S> {
             kernel.schedule(at, event);
         }
         let stop = Stop::never().at(horizon);
-        let stop = stop.when(|world: &Self| world.failure.is_some());
+        let stop = stop.when(|world: &Self| world.failure.is_some() || world.sink.is_satisfied());
         let reason = kernel.run_with(stop, &mut ());
         let (now, events) = (kernel.now(), kernel.events_handled());
         let mut world = kernel.into_model();

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{ablate, catalog, explain, fit, plan, run, search, validate, workload};
+use commands::{ablate, catalog, explain, fit, goodput, plan, run, search, validate, workload};
 
 /// Foretells latency, throughput and memory of an LLM serving deployment, on a CPU.
 #[derive(Debug, Parser)]
@@ -24,9 +24,10 @@ enum Command {
     Run(Box<run::Arguments>),
     Validate(validate::Arguments),
     Explain(explain::Arguments),
-    Plan(plan::Arguments),
     Ablate(ablate::Arguments),
     Search(search::Arguments),
+    Plan(Box<plan::Arguments>),
+    Goodput(Box<goodput::Arguments>),
     Catalog(catalog::Arguments),
     #[command(subcommand)]
     Fit(fit::Fit),
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Ablate(arguments) => ablate::run(&arguments),
         Command::Search(arguments) => search::run(&arguments),
+        Command::Goodput(arguments) => goodput::run(&arguments),
         Command::Catalog(arguments) => catalog::run(&arguments),
         Command::Fit(fit) => fit::run(&fit),
         Command::Workload(command) => workload::run(&command),

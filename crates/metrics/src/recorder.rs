@@ -313,4 +313,8 @@ impl<R: RecordSink> MetricSink for Recorder<R> {
         self.load.on_level(at, level);
         self.last_seen = self.last_seen.max(at);
     }
+
+    fn is_satisfied(&self) -> bool {
+        self.records.is_satisfied()
+    }
 }

@@ -28,6 +28,11 @@ use crate::slo::{Attainment, Judge};
 pub trait RecordSink {
     /// Takes a record.
     fn on_record(&mut self, record: RequestRecord);
+
+    /// Whether it has seen enough: see [`MetricSink::is_satisfied`](crate::MetricSink::is_satisfied).
+    fn is_satisfied(&self) -> bool {
+        false
+    }
 }
 
 impl<F: FnMut(RequestRecord)> RecordSink for F {

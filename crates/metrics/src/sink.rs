@@ -103,6 +103,12 @@ pub trait MetricSink {
     fn on_level(&mut self, at: SimTime, level: &LevelRecord) {
         let _ = (at, level);
     }
+
+    /// Whether it has seen enough. A run ends as soon as one of its listeners has, with requests in flight;
+    /// unless written, never.
+    fn is_satisfied(&self) -> bool {
+        false
+    }
 }
 
 /// Implements all methods by telling each of the listed listeners in turn.
@@ -125,6 +131,9 @@ macro_rules! tell {
         }
         fn on_level(&mut $self, at: SimTime, level: &LevelRecord) {
             $($each.on_level(at, level);)+
+        }
+        fn is_satisfied(&$self) -> bool {
+            false $(|| $each.is_satisfied())+
         }
     };
 }
@@ -161,6 +170,9 @@ macro_rules! tell_all {
             for sink in self.as_mut_slice() {
                 sink.on_level(at, level);
             }
+        }
+        fn is_satisfied(&self) -> bool {
+            self.as_slice().iter().any(MetricSink::is_satisfied)
         }
     };
 }

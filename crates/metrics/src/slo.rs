@@ -199,6 +199,11 @@ impl Slos {
         self.0.is_empty()
     }
 
+    /// The classes that have objectives, the most important first.
+    pub fn iter(&self) -> impl Iterator<Item = (SloClass, &Slo)> {
+        self.0.iter().map(|(&class, slo)| (class, slo))
+    }
+
     /// How many requests of a run met the objectives of their class, for each class that has any, the
     /// most important first.
     pub fn attainment(&self, recording: &Recording) -> Vec<Attainment> {

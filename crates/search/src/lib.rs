@@ -35,6 +35,8 @@ mod method;
 mod metric;
 mod objective;
 mod search;
+pub mod goodput;
+pub mod plan;
 mod setting;
 mod space;
 
@@ -44,5 +46,7 @@ pub use method::Method;
 pub use metric::{LatencyKind, Metric, Statistic};
 pub use objective::{Bound, Constraint, Direction, Objective};
 pub use search::{Candidate, Counts, Search, SearchResult, SearchSpec, Verdict};
+pub use goodput::{GoodputReport, GoodputSpec};
+pub use plan::{CapacityPlan, PlanSpec};
 pub use setting::Setting;
 pub use space::{Choices, GpuBudget, Knob, Levels, Range, Space};

@@ -53,6 +53,7 @@ pub mod order;
 pub mod paced;
 pub mod prompt;
 mod quantity;
+mod rate;
 mod renumber;
 pub mod request;
 pub mod retry;

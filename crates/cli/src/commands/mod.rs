@@ -6,6 +6,7 @@ pub(crate) mod deployment;
 pub(crate) mod explain;
 pub(crate) mod fit;
 pub(crate) mod gateway;
+pub(crate) mod goodput;
 pub(crate) mod plan;
 pub(crate) mod run;
 pub(crate) mod search;

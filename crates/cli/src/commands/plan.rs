@@ -1,17 +1,34 @@
-//! `foretoken plan`: where the memory goes, and how many KV blocks come out.
+//! `foretoken plan`: where the memory of a deployment goes; or, with a load, what serves it for the least money.
+
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use foretoken_search::{Environment, PlanSpec};
 use serde::Serialize;
 
 use crate::commands::Extras;
 use crate::commands::deployment::DeploymentFlags;
-use crate::failure::Failure;
+use crate::commands::gateway::relative_to;
+use crate::failure::{Failure, from_file};
 use crate::output::{JsonOutput, print};
 
-/// Plan the memory of a deployment: weights, reserve, KV blocks
+/// Plan the memory of a deployment, or the cheapest deployment for a load
+///
+/// With flags: where the memory of one deployment goes, and how many KV blocks come out. With a file that
+/// describes a load, its objectives and candidates (docs/capacity.md): the cheapest deployments that hold,
+/// with their margin, what breaks first beyond it, and what the uncertainty of the model leaves of it.
 #[derive(Debug, Args)]
 #[command(allow_negative_numbers = true)]
 pub(crate) struct Arguments {
+    /// Plan of a load (YAML or JSON)
+    #[arg(conflicts_with_all = ["model", "gpu", "tensor_parallel"])]
+    file: Option<PathBuf>,
+    /// The rate that has to hold, in place of the file's
+    #[arg(long, value_name = "RPS", requires = "file")]
+    peak_rate: Option<f64>,
+    /// What it is multiplied by, in place of the file's
+    #[arg(long, value_name = "FACTOR", requires = "file")]
+    growth_factor: Option<f64>,
     #[command(flatten)]
     deployment: DeploymentFlags,
     #[command(flatten)]
@@ -35,6 +52,31 @@ struct Plan {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    match &arguments.file {
+        Some(path) => capacity(arguments, path),
+        None => memory(arguments),
+    }
+}
+
+fn capacity(arguments: &Arguments, path: &Path) -> Result<(), Failure> {
+    let mut spec: PlanSpec = from_file(path)?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    spec.workload.rebase(folder);
+    if let Some(gateway) = &mut spec.gateway {
+        relative_to(path, gateway);
+    }
+    spec.peak_rate_rps = arguments.peak_rate.or(spec.peak_rate_rps);
+    spec.growth_factor = arguments.growth_factor.unwrap_or(spec.growth_factor);
+    let environment = Environment {
+        catalog: arguments.extras.catalog()?,
+        physics: arguments.extras.physics()?,
+        ..Environment::builtin()
+    };
+    let plan = spec.plan(&environment)?;
+    arguments.output.emit(&plan, &plan.to_string())
+}
+
+fn memory(arguments: &Arguments) -> Result<(), Failure> {
     let deployment = arguments.deployment.apply(None)?;
     let resolved =
         deployment.resolve(&arguments.extras.catalog()?, &arguments.extras.physics()?)?;

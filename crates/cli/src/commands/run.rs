@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
 
 /// A simple load, in place of the file's whole workload. Richer ones are described in a file.
 #[derive(Debug, Args)]
-struct WorkloadFlags {
+pub(crate) struct WorkloadFlags {
     /// Workload file (YAML or JSON) or trace, in place of a rate
     #[arg(long, value_name = "FILE", conflicts_with = "rate")]
     workload: Option<PathBuf>,
@@ -156,7 +156,7 @@ impl Arguments {
 }
 
 impl WorkloadFlags {
-    fn spec(&self) -> Result<Option<WorkloadSpec>, Failure> {
+    pub(crate) fn spec(&self) -> Result<Option<WorkloadSpec>, Failure> {
         if let Some(path) = &self.workload {
             return spec_or_trace(path).map(Some);
         }

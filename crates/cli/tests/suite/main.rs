@@ -5,5 +5,6 @@ mod bad_input;
 mod commands;
 mod fit_runtime;
 mod search;
+mod goodput;
 mod support;
 mod workload;

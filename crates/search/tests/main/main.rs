@@ -4,3 +4,6 @@ mod bad_specs;
 mod methods;
 mod resume;
 mod support;
+mod fixed_counts;
+mod goodput;
+mod plan;

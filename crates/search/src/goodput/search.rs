@@ -1,0 +1,219 @@
+//! Bracketing and bisection of the rate, and control of the run length.
+
+use foretoken::Simulation;
+use foretoken::metrics::Estimate;
+use foretoken::workload::WorkloadSpec;
+use rayon::prelude::*;
+
+use super::report::{GoodputReport, Trial};
+use super::spec::GoodputSpec;
+use super::trial::{Times, Trials};
+use crate::error::SearchError;
+
+/// Requests, at the load's own rate, of the first window.
+const REQUESTS: f64 = 1_000.0;
+/// The shortest first window.
+const SHORTEST_S: f64 = 60.0;
+/// How often in a row doubling the window has to leave the answer where it was: once happens by chance.
+const AGREEMENTS: u32 = 2;
+/// How far from the load's own rate the highest one is sought.
+const REACH: f64 = 1_024.0;
+
+pub(super) struct Search<'a, F> {
+    spec: &'a GoodputSpec,
+    load: &'a WorkloadSpec,
+    mean_rate: f64,
+    seed: u64,
+    system: F,
+}
+
+/// The highest rate that holds and the lowest that fails, for one window.
+struct Knee {
+    holds: Option<Trial>,
+    fails: Option<Trial>,
+    runs: usize,
+}
+
+impl Knee {
+    fn rate(&self) -> Option<f64> {
+        self.holds.as_ref().map(|trial| trial.rate)
+    }
+}
+
+impl<'a, F> Search<'a, F>
+where
+    F: Fn(u64) -> Result<Simulation, SearchError> + Sync,
+{
+    pub(super) fn new(
+        spec: &'a GoodputSpec,
+        load: &'a WorkloadSpec,
+        seed: u64,
+        system: F,
+    ) -> Result<Self, SearchError> {
+        let mean_rate = load.mean_rate().map_err(foretoken::Error::from)?;
+        Ok(Self {
+            spec,
+            load,
+            mean_rate,
+            seed,
+            system,
+        })
+    }
+
+    pub(super) fn run(&self) -> Result<GoodputReport, SearchError> {
+        let replications = self.replications();
+        let mut times = self.times(self.first_window());
+        let mut knee = self.knee(times, &replications, self.mean_rate, 2.0)?;
+        let mut runs = knee.runs;
+        let mut settled = None;
+        let mut agreed = 0;
+        for _ in 0..self.spec.max_doublings {
+            let longer = self.times(2.0 * times.window);
+            let start = knee.rate().unwrap_or(self.lowest());
+            let next = self.knee(longer, &replications, start, self.cautious());
+            let next = match next {
+                // A load that lasted for half of this window does not last for all of it.
+                Err(SearchError::Simulation(error))
+                    if matches!(*error, foretoken::Error::Workload(_)) =>
+                {
+                    settled = Some(false);
+                    break;
+                }
+                next => next?,
+            };
+            runs += next.runs;
+            let is_same = match (knee.rate(), next.rate()) {
+                (Some(before), Some(after)) => (after / before - 1.0).abs() <= self.spec.tolerance,
+                (before, after) => before.is_none() && after.is_none(),
+            };
+            agreed = if is_same { agreed + 1 } else { 0 };
+            (knee, times, settled) = (next, longer, Some(agreed >= AGREEMENTS));
+            if agreed >= AGREEMENTS {
+                break;
+            }
+        }
+        let (interval, more) = self.interval(times, &replications, &knee)?;
+        Ok(GoodputReport {
+            rate: knee.rate(),
+            interval,
+            holds: knee.holds,
+            fails: knee.fails,
+            warm_up_s: times.warm_up,
+            window_s: times.window,
+            settled,
+            share: self.spec.share,
+            runs: runs + more,
+        })
+    }
+
+    /// One rate, with the first window.
+    pub(super) fn trial(&self, rate: f64) -> Result<Trial, SearchError> {
+        let replications = self.replications();
+        self.trials(self.times(self.first_window()), &replications)
+            .at(rate)
+    }
+
+    fn replications(&self) -> Vec<u64> {
+        (0..self.spec.replications.into()).collect()
+    }
+
+    fn first_window(&self) -> f64 {
+        let requests = (REQUESTS / self.mean_rate).max(SHORTEST_S);
+        self.spec.window_s.unwrap_or(requests)
+    }
+
+    fn trials<'b>(&'b self, times: Times, replications: &'b [u64]) -> Trials<'b, F> {
+        Trials {
+            spec: self.spec,
+            load: self.load,
+            mean_rate: self.mean_rate,
+            seed: self.seed,
+            system: &self.system,
+            times,
+            replications,
+        }
+    }
+
+    fn times(&self, window: f64) -> Times {
+        Times {
+            warm_up: self.spec.warm_up_s.unwrap_or(window / 5.0),
+            window,
+        }
+    }
+
+    fn lowest(&self) -> f64 {
+        let lowest = self.spec.min_rate_rps;
+        lowest.unwrap_or(self.mean_rate / REACH)
+    }
+
+    fn highest(&self) -> f64 {
+        let highest = self.spec.max_rate_rps;
+        highest
+            .unwrap_or((self.mean_rate * REACH).min(1e6))
+            .max(self.lowest())
+    }
+
+    /// The factor by which a bracket about a good guess is opened at first.
+    fn cautious(&self) -> f64 {
+        1.0 + 2.0 * self.spec.resolution
+    }
+
+    /// What each replication gives by itself.
+    fn interval(
+        &self,
+        times: Times,
+        replications: &[u64],
+        knee: &Knee,
+    ) -> Result<(Option<Estimate>, usize), SearchError> {
+        let Some(start) = knee.rate().filter(|_| replications.len() > 1) else {
+            return Ok((None, 0));
+        };
+        let apart: Vec<Knee> = replications
+            .par_iter()
+            .map(|&each| self.knee(times, &[each], start, self.cautious()))
+            .collect::<Result<_, _>>()?;
+        let rates: Option<Vec<f64>> = apart.iter().map(Knee::rate).collect();
+        let runs = apart.iter().map(|knee| knee.runs).sum();
+        Ok((rates.and_then(|rates| Estimate::of(&rates)), runs))
+    }
+
+    /// From `start` up or down by `factor`, its square, and so on until the knee lies between two rates; then
+    /// by bisection.
+    fn knee(
+        &self,
+        times: Times,
+        replications: &[u64],
+        start: f64,
+        factor: f64,
+    ) -> Result<Knee, SearchError> {
+        let trials = self.trials(times, replications);
+        let (lowest, highest) = (self.lowest(), self.highest());
+        let mut knee = Knee {
+            holds: None,
+            fails: None,
+            runs: 0,
+        };
+        let (mut rate, mut factor) = (start.clamp(lowest, highest), factor);
+        loop {
+            let trial = trials.at(rate)?;
+            knee.runs += replications.len();
+            let holds = trial.holds();
+            if holds {
+                knee.holds = Some(trial);
+            } else {
+                knee.fails = Some(trial);
+            }
+            let bracket = knee.holds.as_ref().zip(knee.fails.as_ref());
+            rate = match bracket {
+                Some((holds, fails)) if fails.rate / holds.rate > 1.0 + self.spec.resolution => {
+                    (holds.rate * fails.rate).sqrt()
+                }
+                None if holds && rate < highest => (rate * factor).min(highest),
+                None if !holds && rate > lowest => (rate / factor).max(lowest),
+                _ => return Ok(knee),
+            };
+            // Twice, four times, 16 times as far: beyond that nothing is gained.
+            factor = (factor * factor).min(4.0);
+        }
+    }
+}

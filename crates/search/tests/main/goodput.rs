@@ -1,0 +1,242 @@
+//! The goodput of systems whose waiting times are known.
+
+use foretoken::engine::Scheduling;
+use foretoken::prelude::*;
+use foretoken_search::goodput::{Miss, Part};
+use foretoken_search::{GoodputReport, GoodputSpec};
+
+/// One request at a time, each takes 10 ms.
+const SERVICE_S: f64 = 0.01;
+
+fn server() -> Simulation {
+    let mut config = EngineConfig::default();
+    config.scheduler.scheduling = Scheduling::Synchronous;
+    config.scheduler.max_num_seqs = 1;
+    let step = Affine::new(SimDuration::from_millis(10));
+    Simulation::new().engines(1, config).latency(step)
+}
+
+fn load(rate: f64, requests: u32) -> WorkloadSpec {
+    let (prompt, output) = (LengthSpec::constant(16), LengthSpec::constant(1));
+    let load = Synthetic::poisson(rate, requests, prompt, output);
+    load.expect("a valid load").into()
+}
+
+fn ttft_within(services: u64) -> Slos {
+    let slo = Slo {
+        ttft: Some(SimDuration::from_millis(10 * services)),
+        ..Slo::default()
+    };
+    [(SloClass::Standard, slo)].into_iter().collect()
+}
+
+fn find(spec: &GoodputSpec) -> GoodputReport {
+    let found = spec.find(&load(50.0, 1), 1, |_| Ok(server()));
+    found.expect("a valid search")
+}
+
+/// The waiting time of the M/D/1 queue: the probability that it is at most `services` service times
+/// (Erlang 1909).
+fn md1_wait(utilisation: f64, services: u32) -> f64 {
+    let term = |k: u32| {
+        let x = utilisation * (f64::from(k) - f64::from(services));
+        let power = (1..=k).fold(1.0, |product, i| product * x / f64::from(i));
+        libm::exp(-x) * power
+    };
+    (1.0 - utilisation) * (0..=services).map(term).sum::<f64>()
+}
+
+/// The highest rate at which `share` of all first tokens come within so many service times.
+fn md1_goodput(share: f64, services: u32) -> f64 {
+    let (mut low, mut high) = (0.0, 1.0);
+    while high - low > 1e-12 {
+        let middle = f64::midpoint(low, high);
+        if md1_wait(middle, services - 1) >= share {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    low / SERVICE_S
+}
+
+#[test]
+fn the_formula_is_that_of_the_m_d_1_queue() {
+    // Nobody waits with the probability 1 - rho; up to one service, (1 - rho) e^rho.
+    assert!((md1_wait(0.6, 0) - 0.4).abs() < 1e-12);
+    assert!((md1_wait(0.6, 1) - 0.4 * libm::exp(0.6)).abs() < 1e-12);
+    assert!((md1_wait(0.3, 12) - 1.0).abs() < 1e-6);
+}
+
+#[test]
+fn the_knee_of_the_m_d_1_queue_is_found_within_two_percent() {
+    for (share, services) in [(0.9, 4), (0.95, 6), (0.99, 10)] {
+        let spec = GoodputSpec {
+            slos: ttft_within(services.into()),
+            share,
+            window_s: Some(2_000.0),
+            max_doublings: 0,
+            resolution: 0.004,
+            replications: 1,
+            min_rate_rps: Some(40.0),
+            max_rate_rps: Some(90.0),
+            ..GoodputSpec::default()
+        };
+        let found = find(&spec);
+        let (rate, known) = (
+            found.rate.expect("it holds at 1/s"),
+            md1_goodput(share, services),
+        );
+        println!("{share} within {services}: {known:.3}\n{found}");
+        assert!(
+            (rate / known - 1.0).abs() < 0.02,
+            "{rate} where {known} is known: {found}"
+        );
+    }
+}
+
+#[test]
+fn a_window_that_is_too_short_is_doubled_until_the_answer_settles() {
+    let spec = GoodputSpec {
+        slos: ttft_within(6),
+        share: 0.95,
+        window_s: Some(2.0),
+        max_doublings: 12,
+        tolerance: 0.01,
+        replications: 2,
+        ..GoodputSpec::default()
+    };
+    let found = find(&spec);
+    assert_eq!(found.settled, Some(true), "{found}");
+    let error = found.rate.expect("it holds at 1/s") / md1_goodput(0.95, 6) - 1.0;
+    assert!(found.window_s > 30.0 && error.abs() < 0.05, "{found}");
+    let interval = found.interval.expect("two replications");
+    assert_eq!(interval.n, 2);
+    let moving = GoodputSpec {
+        max_doublings: 1,
+        tolerance: 1e-9,
+        ..spec
+    };
+    assert_eq!(find(&moving).settled, Some(false));
+}
+
+#[test]
+fn what_fails_beyond_the_knee_is_named() {
+    let spec = GoodputSpec {
+        slos: ttft_within(4),
+        share: 0.9,
+        window_s: Some(60.0),
+        max_doublings: 0,
+        replications: 1,
+        ..GoodputSpec::default()
+    };
+    let found = find(&spec);
+    let (holds, fails) = (found.holds.expect("a rate"), found.fails.expect("a rate"));
+    assert!(holds.holds() && fails.rate <= 1.011 * holds.rate);
+    let Some(Miss::Share { class, part, share }) = fails.misses.first() else {
+        panic!("{fails:?}");
+    };
+    assert_eq!(*class, SloClass::Standard);
+    assert!(matches!(part, Part::Window | Part::LastFifth) && *share < 0.9);
+    // A limit of a statistic is as good as a share: nine tenths within 40 ms.
+    let spec = GoodputSpec {
+        slos: Slos::default(),
+        limits: [("ttft-p90-ms".parse().expect("a metric"), 40.0)].into(),
+        ..spec
+    };
+    let by_limit = find(&spec).rate.expect("a rate");
+    assert!(
+        (by_limit / holds.rate - 1.0).abs() < 0.05,
+        "{by_limit} {}",
+        holds.rate
+    );
+}
+
+#[test]
+fn the_answer_does_not_depend_on_the_number_of_threads() {
+    let spec = GoodputSpec {
+        slos: ttft_within(5),
+        share: 0.9,
+        window_s: Some(5.0),
+        max_doublings: 2,
+        ..GoodputSpec::default()
+    };
+    let [one, two] = [1, 2].map(|threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        pool.expect("threads").install(|| find(&spec))
+    });
+    assert_eq!(one, two);
+}
+
+#[test]
+fn a_system_that_never_holds_has_no_goodput() {
+    let spec = GoodputSpec {
+        slos: [(
+            SloClass::Standard,
+            Slo {
+                ttft: Some(SimDuration::from_millis(9)),
+                ..Slo::default()
+            },
+        )]
+        .into_iter()
+        .collect(),
+        ..GoodputSpec::default()
+    };
+    let found = find(&spec);
+    assert_eq!((found.rate, found.interval), (None, None));
+    assert!(found.to_string().contains("goodput: none"), "{found}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_by_name_before_the_first_run() {
+    let refused = |spec: GoodputSpec| {
+        let found = spec.find(&load(50.0, 1), 1, |_| panic!("nothing is run"));
+        found.expect_err("it makes no sense").to_string()
+    };
+    let good = GoodputSpec {
+        slos: ttft_within(4),
+        ..GoodputSpec::default()
+    };
+    for (spec, expected) in [
+        (GoodputSpec::default(), "slos is empty"),
+        (
+            GoodputSpec {
+                share: 1.5,
+                ..good.clone()
+            },
+            "share is 1.5",
+        ),
+        (
+            GoodputSpec {
+                window_s: Some(-1.0),
+                ..good.clone()
+            },
+            "window-s is -1",
+        ),
+        (
+            GoodputSpec {
+                replications: 0,
+                ..good.clone()
+            },
+            "replications is 0",
+        ),
+        (
+            GoodputSpec {
+                min_rate_rps: Some(5.0),
+                max_rate_rps: Some(4.0),
+                ..good.clone()
+            },
+            "min-rate-rps is 5",
+        ),
+        (
+            GoodputSpec {
+                limits: [("itl-p99-ms".parse().expect("a metric"), 40.0)].into(),
+                ..good.clone()
+            },
+            "limits.itl-p99-ms is itl-p99-ms",
+        ),
+    ] {
+        let message = refused(spec);
+        assert!(message.starts_with(expected), "{message}");
+    }
+}
