@@ -57,6 +57,7 @@
 mod digest;
 mod endpoint;
 mod error;
+pub mod estimate;
 pub mod fairness;
 mod gauges;
 mod group;
@@ -78,6 +79,7 @@ mod window;
 pub use digest::RunDigest;
 pub use endpoint::EndpointReport;
 pub use error::MetricsError;
+pub use estimate::{Estimate, Verdict};
 pub use fairness::{Fairness, jain};
 pub use gauges::GaugeReport;
 pub use load::{LoadReport, TimeSeries};
