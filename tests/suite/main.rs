@@ -7,6 +7,7 @@ mod conservation;
 mod determinism;
 mod dynamics;
 mod golden;
+mod literature_policies;
 mod measured_table;
 mod properties;
 mod public_api;

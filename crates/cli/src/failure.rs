@@ -26,6 +26,8 @@ pub(crate) enum Failure {
     Foretoken(Box<foretoken::Error>),
     #[error(transparent)]
     Calibrate(#[from] foretoken_calibrate::CalibrateError),
+    #[error(transparent)]
+    Search(#[from] foretoken_search::SearchError),
     #[error("{flag} is {value}: allowed is {allowed}")]
     Flag {
         flag: &'static str,

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{catalog, explain, fit, plan, run, validate, workload};
+use commands::{catalog, compare, curve, explain, fit, plan, run, validate, workload};
 
 /// Foretells latency, throughput and memory of an LLM serving deployment, on a CPU.
 #[derive(Debug, Parser)]
@@ -25,6 +25,8 @@ enum Command {
     Validate(validate::Arguments),
     Explain(explain::Arguments),
     Plan(plan::Arguments),
+    Compare(compare::Arguments),
+    Curve(curve::Arguments),
     Catalog(catalog::Arguments),
     #[command(subcommand)]
     Fit(fit::Fit),
@@ -38,6 +40,8 @@ fn main() -> ExitCode {
         Command::Validate(arguments) => validate::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
+        Command::Curve(arguments) => curve::run(&arguments),
         Command::Catalog(arguments) => catalog::run(&arguments),
         Command::Fit(fit) => fit::run(&fit),
         Command::Workload(command) => workload::run(&command),

@@ -24,12 +24,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod compare;
 mod environment;
 mod error;
+pub mod interactivity;
 mod metric;
 mod setting;
 
 pub use environment::{Environment, Measured};
 pub use error::SearchError;
-pub use metric::{LatencyKind, Metric, Statistic};
+pub use metric::{Direction, LatencyKind, Metric, Statistic};
 pub use setting::Setting;

@@ -1,6 +1,8 @@
 //! The subcommands.
 
 pub(crate) mod catalog;
+pub(crate) mod compare;
+pub(crate) mod curve;
 pub(crate) mod deployment;
 pub(crate) mod explain;
 pub(crate) mod fit;

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod commands;
+mod compare;
 mod fit_runtime;
 mod support;
 mod workload;
