@@ -9,12 +9,11 @@ use study::Layout::{DataParallel, TensorParallel};
 fn main() -> Result<(), Error> {
     println!("Llama-3.1-8B on two H100, 200 to 800 tokens in, 50 to 350 out\n");
     println!("requests/s  layout  max-num-seqs  output tok/s    TTFT ms    TPOT ms      E2E s");
-    for rate in [20.0, 60.0, 100.0, 140.0] {
+    for rate in [20.0, 60.0, 100.0] {
+        // 64 seats in all, then 512 each.
         for (name, layout, seqs) in [
-            ("DP 2", DataParallel, 16),
             ("DP 2", DataParallel, 32),
-            ("TP 2", TensorParallel, 32),
-            ("TP 2", TensorParallel, 256),
+            ("TP 2", TensorParallel, 512),
             ("DP 2", DataParallel, 256),
         ] {
             let seen = study::outcome(layout, seqs, rate)?;

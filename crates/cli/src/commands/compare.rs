@@ -21,7 +21,8 @@ use crate::output::JsonOutput;
 /// others are compared with. A verdict needs the whole 95 % interval of the paired differences on one side of 0.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Scenario files (YAML or JSON), two or more; the workload and the seed of the first are taken for all
+    /// Scenario files (YAML or JSON), two or more; the workload, the objectives and the seed of the first are taken for
+    /// all
     #[arg(required = true, num_args = 2.., value_name = "SCENARIO")]
     scenarios: Vec<PathBuf>,
     /// How often each scenario runs
@@ -31,7 +32,7 @@ pub(crate) struct Arguments {
     /// most]
     #[arg(long = "metric", value_name = "METRIC")]
     metrics: Vec<Metric>,
-    /// Let every scenario keep its own workload
+    /// Let every scenario keep its own workload and objectives
     #[arg(long)]
     own_workloads: bool,
     /// Names the experiment [default: the seed of the first scenario]
@@ -65,20 +66,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         physics: arguments.extras.physics()?,
         prices: Prices::default(),
     };
-    let mut comparison = Comparison::new().replications(arguments.replications);
-    for (index, path) in arguments.scenarios.iter().enumerate() {
-        let scenario = scenario(path)?;
-        if index == 0 {
-            comparison = comparison
-                .workload(arguments.name(path), scenario.workload.clone())
-                .seed(arguments.seed.unwrap_or(scenario.seed));
-        }
+    let scenarios = arguments.scenarios.iter();
+    let scenarios: Result<Vec<_>, Failure> = scenarios.map(|path| scenario(path)).collect();
+    let scenarios = scenarios?;
+    let first = scenarios[0].clone();
+    let mut comparison = Comparison::new()
+        .workload(arguments.name(&arguments.scenarios[0]), first.workload)
+        .seed(arguments.seed.unwrap_or(first.seed))
+        .replications(arguments.replications);
+    for (path, mut scenario) in arguments.scenarios.iter().zip(scenarios) {
+        let name = arguments.name(path);
         let variant = if arguments.own_workloads {
-            Variant::whole_scenario
+            Variant::whole_scenario(name, &environment, scenario)
         } else {
-            Variant::scenario
+            // What clients were promised belongs to the load.
+            scenario.slos = first.slos.clone();
+            Variant::scenario(name, &environment, scenario)
         };
-        let variant = variant(arguments.name(path), &environment, scenario);
         comparison = comparison.variant(variant.map_err(|error| within(path, error))?);
     }
     for metric in arguments.metrics()? {
@@ -164,7 +168,15 @@ fn table(rows: &[Row], variants: &[String]) -> Table {
 fn line(name: &str, variant: &str, cell: &Cell, first: &Cell) -> [String; 6] {
     let dash = || "-".to_owned();
     let digits = first.mean.or(cell.mean).map_or(2, |mean| digits(mean.mean));
-    let estimate = |value: Estimate| format!("{value:.digits$}");
+    let estimate = |value: Estimate| {
+        if value.half_width == Some(0.0) {
+            // All runs agree, as of numbers of accelerators.
+            let digits = if value.mean.fract() == 0.0 { 0 } else { digits };
+            format!("{:.digits$}", value.mean)
+        } else {
+            format!("{value:.digits$}")
+        }
+    };
     let (difference, relative, verdict) = match cell.judgement {
         None => (String::new(), String::new(), String::new()),
         Some(judgement) => (
