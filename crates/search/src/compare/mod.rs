@@ -313,7 +313,7 @@ mod tests {
             Err(error) => error.to_string(),
         };
         assert!(message(Comparison::new()).starts_with("variants is 0: "));
-        let variant = || Variant::simulation("a", |_| Ok(foretoken::Simulation::new()));
+        let variant = || Variant::simulation("a", |_| Ok(Simulation::new()));
         let one = Comparison::new().variant(variant());
         assert!(message(one).starts_with("workloads is 0: "));
         let twice = Comparison::new().variant(variant()).variant(variant());
