@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use foretoken_metrics::Throughput;
 use serde::{Deserialize, Serialize};
 
 use crate::deployment::Resolved;
@@ -36,7 +37,48 @@ pub struct Fleet {
     pub usd_per_hour: Option<f64>,
 }
 
+/// What serving costs: the accelerators only, at the rate at which a run served complete requests.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Cost {
+    /// Price of the accelerators in US dollars per hour.
+    pub usd_per_hour: f64,
+    /// For a million output tokens, in US dollars; `None` if there were none.
+    pub usd_per_million_output_tokens: Option<f64>,
+    /// For a million prompt and output tokens, in US dollars; `None` if there were none.
+    pub usd_per_million_tokens: Option<f64>,
+}
+
+impl core::fmt::Display for Cost {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "cost: {:.2} $/h", self.usd_per_hour)?;
+        if let (Some(output), Some(all)) = (
+            self.usd_per_million_output_tokens,
+            self.usd_per_million_tokens,
+        ) {
+            write!(
+                f,
+                ", {output:.3} $ per million output tokens ({all:.3} $ of all tokens)"
+            )?;
+        }
+        Ok(())
+    }
+}
+
 impl Fleet {
+    /// What serving costs at this throughput; `None` if the price is not known.
+    pub fn cost(&self, throughput: &Throughput) -> Option<Cost> {
+        let usd_per_hour = self.usd_per_hour?;
+        let per_million = |tokens_per_s: f64| {
+            (tokens_per_s > 0.0).then(|| usd_per_hour / (tokens_per_s * 3600.0) * 1e6)
+        };
+        Some(Cost {
+            usd_per_hour,
+            usd_per_million_output_tokens: per_million(throughput.output_tokens_per_s),
+            usd_per_million_tokens: per_million(throughput.total_tokens_per_s),
+        })
+    }
+
     /// What these deployments consist of.
     pub fn of(deployments: &[Resolved], prices: &Prices) -> Self {
         let gpus = |deployment: &Resolved| deployment.replicas * deployment.tensor_parallel.get();

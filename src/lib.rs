@@ -16,6 +16,7 @@
 
 pub mod cluster;
 pub mod deployment;
+pub mod energy;
 mod error;
 pub mod fleet;
 pub mod gateway;
@@ -35,8 +36,9 @@ pub use foretoken_metrics as metrics;
 pub use foretoken_workload as workload;
 
 pub use deployment::{Deployment, EngineOptions, Physics};
+pub use energy::{Energy, EnergySource};
 pub use error::Error;
-pub use fleet::{Fleet, Prices};
+pub use fleet::{Cost, Fleet, Prices};
 pub use gateway::GatewaySpec;
 pub use scenario::{Prediction, Scenario};
 pub use simulation::{Instance, RunEnd, Simulation};

@@ -10,6 +10,7 @@ use foretoken_workload::{TokenRun, WorkloadSpec};
 use serde::{Deserialize, Serialize};
 
 use crate::deployment::{Deployment, Physics, Resolved};
+use crate::energy::{Energy, Meter};
 use crate::error::Error;
 use crate::gateway::GatewaySpec;
 use crate::simulation::Simulation;
@@ -172,8 +173,12 @@ impl Scenario {
         resolved: &[Resolved],
         recorder: Recorder<R>,
     ) -> Result<(Prediction, Recording<R>), Error> {
-        let sink = (recorder.judging(&self.slos), Reach::default());
-        let ((recorder, reach), end) = self.build_with(resolved)?.run_with(sink)?;
+        let sink = (
+            recorder.judging(&self.slos),
+            Reach::default(),
+            Meter::default(),
+        );
+        let ((recorder, reach, meter), end) = self.build_with(resolved)?.run_with(sink)?;
         let recording = recorder.finish(end.at);
         let report = Report::new(&recording, self.seed, self.replication);
         // With the longest sequence that was scheduled.
@@ -186,7 +191,12 @@ impl Scenario {
             .map(|deployment| deployment.latency.confidence(&extent))
             .reduce(Confidence::and)
             .unwrap_or_default();
-        Ok((Prediction { report, confidence }, recording))
+        let prediction = Prediction {
+            energy: meter.energy(resolved, &report),
+            report,
+            confidence,
+        };
+        Ok((prediction, recording))
     }
 }
 
@@ -248,20 +258,27 @@ fn check_exchange(deployment: &Resolved, field: impl Fn(&str) -> String) -> Resu
     Err(Error::out_of_range(field(key), &value, allowed))
 }
 
-/// A report, and how far to trust it. As JSON the report with one more key, `confidence`.
+/// A report, and how far to trust it. As JSON the report with the keys `energy`, where it is known, and `confidence`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Prediction {
     /// The run in numbers.
     #[serde(flatten)]
     pub report: Report,
+    /// What the accelerators drew; `None` if the board power of one is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub energy: Option<Energy>,
     /// How far to trust them, by what the run asked of the latency model.
     pub confidence: Confidence,
 }
 
 impl core::fmt::Display for Prediction {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "{}\n\n{}", self.report, self.confidence)
+        write!(f, "{}", self.report)?;
+        if let Some(energy) = &self.energy {
+            write!(f, "\n{energy}")?;
+        }
+        write!(f, "\n\n{}", self.confidence)
     }
 }
 

@@ -8,6 +8,7 @@ mod determinism;
 mod dynamics;
 mod golden;
 mod literature_engine;
+mod literature_policies;
 mod measured_table;
 mod properties;
 mod public_api;

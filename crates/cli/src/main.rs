@@ -9,7 +9,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{ablate, catalog, explain, fit, goodput, plan, run, search, validate, workload};
+use commands::{
+    ablate, catalog, compare, curve, explain, fit, goodput, plan, run, search, validate, workload,
+};
 
 /// Foretells latency, throughput and memory of an LLM serving deployment, on a CPU.
 #[derive(Debug, Parser)]
@@ -22,12 +24,14 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(Box<run::Arguments>),
-    Validate(validate::Arguments),
-    Explain(explain::Arguments),
-    Ablate(ablate::Arguments),
-    Search(search::Arguments),
     Plan(Box<plan::Arguments>),
     Goodput(Box<goodput::Arguments>),
+    Curve(curve::Arguments),
+    Search(search::Arguments),
+    Compare(compare::Arguments),
+    Ablate(ablate::Arguments),
+    Explain(explain::Arguments),
+    Validate(validate::Arguments),
     Catalog(catalog::Arguments),
     #[command(subcommand)]
     Fit(fit::Fit),
@@ -38,12 +42,14 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(arguments) => run::run(&arguments),
-        Command::Validate(arguments) => validate::run(&arguments),
-        Command::Explain(arguments) => explain::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
-        Command::Ablate(arguments) => ablate::run(&arguments),
-        Command::Search(arguments) => search::run(&arguments),
         Command::Goodput(arguments) => goodput::run(&arguments),
+        Command::Curve(arguments) => curve::run(&arguments),
+        Command::Search(arguments) => search::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
+        Command::Ablate(arguments) => ablate::run(&arguments),
+        Command::Explain(arguments) => explain::run(&arguments),
+        Command::Validate(arguments) => validate::run(&arguments),
         Command::Catalog(arguments) => catalog::run(&arguments),
         Command::Fit(fit) => fit::run(&fit),
         Command::Workload(command) => workload::run(&command),

@@ -31,8 +31,20 @@ pub struct GpuSpec {
     pub link: Link,
     /// Board power in watts, if the maker states it.
     pub tdp_watts: Option<f64>,
+    /// What it draws while kernels run, if that was measured.
+    pub kernel_power: Option<KernelPower>,
     /// A typical on-demand list price in US dollars per device and hour. Prices age within months.
     pub usd_per_hour: Option<f64>,
+}
+
+/// Average board power while kernels run, as shares of [`GpuSpec::tdp_watts`].
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct KernelPower {
+    /// While memory is what limits: steps of few tokens.
+    pub memory_bound: f64,
+    /// While the compute units are what limits: steps of many tokens.
+    pub compute_bound: f64,
 }
 
 /// Generation of an accelerator's compute units: decides number formats and kernel efficiencies.

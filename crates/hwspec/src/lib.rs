@@ -50,7 +50,7 @@ pub mod units;
 pub use catalog::Catalog;
 pub use counts::ParameterCounts;
 pub use error::HwspecError;
-pub use gpu::{Generation, GpuSpec, Link, LinkKind, PeakFlops};
+pub use gpu::{Generation, GpuSpec, KernelPower, Link, LinkKind, PeakFlops};
 pub use memory::{MemoryOptions, MemoryPlan, Phases, Reserve, Shortage};
 pub use model::{
     Attention, FeedForward, GroupedAttention, KvFormat, LatentAttention, LayerGroup, ModelSpec,

@@ -5,7 +5,7 @@
 //! returns it by value as a [`Recording`]: one [`RequestRecord`] per request, the distribution of
 //! the times between tokens, and gauges over time. Where records are too many to be kept they go to a
 //! [`RecordSink`] as requests end. [`Slo`] and [`Slos`] count how many requests were
-//! served well, [`jain`] says how evenly.
+//! served well, [`Stalls`] and [`Fluidity`] how smoothly answers came, [`jain`] says how evenly.
 //!
 //! This crate knows what happened and its statistics, not why: it depends on no engine.
 //!
@@ -59,6 +59,7 @@ mod endpoint;
 mod error;
 pub mod estimate;
 pub mod fairness;
+mod fluidity;
 mod gauges;
 mod group;
 mod load;
@@ -72,6 +73,8 @@ mod series;
 pub mod sink;
 pub mod slo;
 pub mod steady;
+mod smoothness;
+mod stalls;
 mod summary;
 mod table;
 mod timeline;
@@ -82,6 +85,7 @@ pub use endpoint::EndpointReport;
 pub use error::MetricsError;
 pub use estimate::{Estimate, Verdict};
 pub use fairness::{Fairness, jain};
+pub use fluidity::{Fluidity, FluidityReport, FluiditySummary, TokenDeadlines};
 pub use gauges::GaugeReport;
 pub use load::{LoadReport, TimeSeries};
 pub use outcome::{Counts, Outcome};
@@ -92,4 +96,6 @@ pub use report::{ClassReport, Report, SCHEMA_VERSION, StageReport, TenantReport}
 pub use sink::{LevelRecord, MetricSink, StepRecord};
 pub use slo::{Attainment, Goodput, Slo, Slos};
 pub use steady::{ClassJudgement, Judgement, MeasurementWindow, Steady};
+pub use smoothness::ClassPart;
+pub use stalls::{StallReport, StallSummary, Stalls};
 pub use summary::{Latency, Stall, Summary, Throughput};

@@ -61,13 +61,7 @@ impl TryFrom<SloSpec> for Slo {
     type Error = MetricsError;
 
     fn try_from(spec: SloSpec) -> Result<Self, MetricsError> {
-        let limit = |field, ms: Option<f64>| {
-            ms.map(|value| {
-                SimDuration::try_from_secs_f64(value / 1e3)
-                    .map_err(|_| MetricsError::Limit { field, value })
-            })
-            .transpose()
-        };
+        let limit = |field, ms: Option<f64>| ms.map(|value| limit(field, value)).transpose();
         Ok(Self {
             ttft: limit("ttft-ms", spec.ttft_ms)?,
             tpot: limit("tpot-ms", spec.tpot_ms)?,
@@ -75,6 +69,11 @@ impl TryFrom<SloSpec> for Slo {
             e2e: limit("e2e-ms", spec.e2e_ms)?,
         })
     }
+}
+
+/// A limit of so many milliseconds.
+pub(crate) fn limit(field: &'static str, ms: f64) -> Result<SimDuration, MetricsError> {
+    SimDuration::try_from_secs_f64(ms / 1e3).map_err(|_| MetricsError::Limit { field, value: ms })
 }
 
 impl From<Slo> for SloSpec {
@@ -189,6 +188,9 @@ impl Judged {
 pub struct Slos(BTreeMap<SloClass, Slo>);
 
 impl Slos {
+    /// No objectives.
+    pub const NONE: Self = Self(BTreeMap::new());
+
     /// The objectives of a class, if it has any.
     pub fn get(&self, class: SloClass) -> Option<&Slo> {
         self.0.get(&class)

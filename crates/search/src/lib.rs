@@ -27,26 +27,28 @@
 //! A [`Search`] runs many candidates of a [`Space`] and says which are best.
 
 pub mod ablation;
+pub mod compare;
 mod environment;
 mod error;
 mod front;
+pub mod goodput;
+pub mod interactivity;
 mod journal;
 mod method;
 mod metric;
 mod objective;
-mod search;
-pub mod goodput;
 pub mod plan;
+mod search;
 mod setting;
 mod space;
 
 pub use environment::{Environment, Measured};
 pub use error::SearchError;
-pub use method::Method;
-pub use metric::{LatencyKind, Metric, Statistic};
-pub use objective::{Bound, Constraint, Direction, Objective};
-pub use search::{Candidate, Counts, Search, SearchResult, SearchSpec, Verdict};
 pub use goodput::{GoodputReport, GoodputSpec};
+pub use method::Method;
+pub use metric::{Direction, LatencyKind, Metric, Statistic};
+pub use objective::{Bound, Constraint, Objective};
 pub use plan::{CapacityPlan, PlanSpec};
+pub use search::{Candidate, Counts, Search, SearchResult, SearchSpec, Verdict};
 pub use setting::Setting;
 pub use space::{Choices, GpuBudget, Knob, Levels, Range, Space};

@@ -3,7 +3,8 @@
 use core::fmt;
 use core::str::FromStr;
 
-use foretoken::metrics::{Latency, Summary};
+use foretoken::metrics::{Latency, Report, Summary};
+use foretoken::{Energy, Fleet, Prediction};
 use serde::{Deserialize, Serialize};
 
 use crate::environment::Measured;
@@ -48,6 +49,10 @@ pub enum Metric {
     UsdPerHour,
     /// Price of the accelerators for a million output tokens, in US dollars.
     UsdPerMillionOutputTokens,
+    /// Output tokens per second that one user gets: 1000 through the mean TPOT in ms.
+    TokensPerSPerUser,
+    /// Energy of the accelerators while steps run for each output token, in joules.
+    JoulesPerOutputToken,
 }
 
 /// Which latency.
@@ -82,6 +87,16 @@ pub enum Statistic {
     P99,
     /// The highest value.
     Max,
+}
+
+/// Which way of a number is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// Less: of latencies, costs.
+    Minimise,
+    /// More: of throughputs, shares of what went well.
+    Maximise,
 }
 
 impl LatencyKind {
@@ -147,7 +162,7 @@ impl Statistic {
 
 impl Metric {
     /// Those that are no latency, by name.
-    const OTHERS: [(&'static str, Self); 11] = [
+    const OTHERS: [(&'static str, Self); 13] = [
         ("requests-per-s", Self::RequestsPerS),
         ("output-tokens-per-s", Self::OutputTokensPerS),
         ("output-tokens-per-s-per-gpu", Self::OutputTokensPerSPerGpu),
@@ -162,12 +177,44 @@ impl Metric {
             "usd-per-million-output-tokens",
             Self::UsdPerMillionOutputTokens,
         ),
+        ("tokens-per-s-per-user", Self::TokensPerSPerUser),
+        ("joules-per-output-token", Self::JoulesPerOutputToken),
     ];
+
+    /// Which way is better.
+    pub const fn direction(self) -> Direction {
+        match self {
+            Self::Latency(..)
+            | Self::Preemptions
+            | Self::KvOccupancyMax
+            | Self::Gpus
+            | Self::UsdPerHour
+            | Self::UsdPerMillionOutputTokens
+            | Self::JoulesPerOutputToken => Direction::Minimise,
+            Self::RequestsPerS
+            | Self::OutputTokensPerS
+            | Self::OutputTokensPerSPerGpu
+            | Self::CompletedShare
+            | Self::SloAttainment
+            | Self::PrefixHitRate
+            | Self::TokensPerSPerUser => Direction::Maximise,
+        }
+    }
 
     /// The number; `None` if the run has none: a latency that no request had, a price that is not
     /// known, a share of nothing.
     pub fn of(self, measured: &Measured) -> Option<f64> {
-        let (report, fleet) = (&measured.prediction.report, &measured.fleet);
+        let Prediction { report, energy, .. } = &measured.prediction;
+        self.read(report, Some(&measured.fleet), energy.as_ref())
+    }
+
+    /// The same of a report whose accelerators and energy may not be known.
+    pub(crate) fn read(
+        self,
+        report: &Report,
+        fleet: Option<&Fleet>,
+        energy: Option<&Energy>,
+    ) -> Option<f64> {
         let overall = &report.overall;
         match self {
             Self::Latency(kind, statistic) => {
@@ -176,7 +223,7 @@ impl Metric {
             Self::RequestsPerS => Some(overall.throughput.requests_per_s),
             Self::OutputTokensPerS => Some(overall.throughput.output_tokens_per_s),
             Self::OutputTokensPerSPerGpu => {
-                Some(overall.throughput.output_tokens_per_s / f64::from(fleet.gpus))
+                Some(overall.throughput.output_tokens_per_s / f64::from(fleet?.gpus))
             }
             Self::CompletedShare => {
                 let counts = &overall.counts;
@@ -189,13 +236,17 @@ impl Metric {
             Self::PrefixHitRate => overall.prefix_hit_rate,
             Self::Preemptions => Some(overall.preemptions as f64),
             Self::KvOccupancyMax => Some(report.load.kv_occupancy.max),
-            Self::Gpus => Some(fleet.gpus.into()),
-            Self::UsdPerHour => fleet.usd_per_hour,
+            Self::Gpus => Some(fleet?.gpus.into()),
+            Self::UsdPerHour => fleet?.usd_per_hour,
             Self::UsdPerMillionOutputTokens => {
-                let per_hour = overall.throughput.output_tokens_per_s * 3600.0;
-                let price = fleet.usd_per_hour.filter(|_| per_hour > 0.0)?;
-                Some(price / per_hour * 1e6)
+                let cost = fleet?.cost(&overall.throughput)?;
+                cost.usd_per_million_output_tokens
             }
+            Self::TokensPerSPerUser => {
+                let tpot = overall.tpot_ms.map(|tpot| tpot.mean)?;
+                (tpot > 0.0).then(|| 1000.0 / tpot)
+            }
+            Self::JoulesPerOutputToken => energy?.joules_per_output_token,
         }
     }
 }

@@ -5,7 +5,7 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::error::SearchError;
-use crate::metric::Metric;
+use crate::metric::{Direction, Metric};
 
 /// A number that is to be small, or large. In files `{ minimise: METRIC }` or `{ maximise: METRIC }`.
 ///
@@ -26,15 +26,6 @@ pub struct Objective {
     /// Values count as multiples of this, to the nearest: what rounds to the same multiple is equally good.
     /// By default every difference counts.
     pub resolution: Option<f64>,
-}
-
-/// Where a number is to go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    /// Less is better.
-    Minimise,
-    /// More is better.
-    Maximise,
 }
 
 #[derive(Serialize, Deserialize)]

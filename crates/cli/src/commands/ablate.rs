@@ -9,13 +9,13 @@ use foretoken::metrics::Estimate;
 use foretoken_search::ablation::{
     Ablation, AblationReport, AblationValue, Effect, Gain, ShapleyMethod, Step,
 };
-use foretoken_search::{Environment, Metric};
+use foretoken_search::{Environment, GoodputSpec, Metric};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::chart::bar;
 use crate::commands::Extras;
 use crate::commands::run::scenario;
-use crate::failure::{Failure, from_json, from_yaml, read};
+use crate::failure::{Failure, from_file};
 use crate::output::JsonOutput;
 
 /// Tell what each feature of a deployment is worth: a ladder, leave-one-out and Shapley values
@@ -32,8 +32,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     spec: Option<PathBuf>,
     /// Number of a run that features are judged by, as ttft-p99-ms [default: output-tokens-per-s]
-    #[arg(long, value_name = "METRIC")]
+    #[arg(long, value_name = "METRIC", conflicts_with = "goodput")]
     metric: Option<Metric>,
+    /// Judge features by goodput: the highest rate at which the scenario's slos hold for 99 % of the requests
+    #[arg(long)]
+    goodput: bool,
     /// Repetitions with other random numbers [default: 3]
     #[arg(long, value_name = "N")]
     replications: Option<u32>,
@@ -82,6 +85,12 @@ impl Arguments {
         if let Some(metric) = self.metric {
             ablation.value = AblationValue::of(metric);
         }
+        if self.goodput {
+            ablation.value = AblationValue::Goodput(GoodputSpec {
+                max_doublings: 0,
+                ..GoodputSpec::default()
+            });
+        }
         ablation.replications = self.replications.unwrap_or(ablation.replications);
         if let Some(pairs) = self.sampled_pairs {
             ablation.method = Some(ShapleyMethod::Sampled { pairs });
@@ -92,13 +101,7 @@ impl Arguments {
 
 /// Reads an ablation: JSON by its ending, else YAML.
 fn spec(path: &Path) -> Result<Ablation, Failure> {
-    let text = read(path)?;
-    let ending = path.extension();
-    let mut ablation: Ablation = if ending.is_some_and(|it| it.eq_ignore_ascii_case("json")) {
-        from_json(path, &text)?
-    } else {
-        from_yaml(path, &text)?
-    };
+    let mut ablation: Ablation = from_file(path)?;
     let folder = path.parent().unwrap_or(Path::new(""));
     ablation.scenario.workload.rebase(folder);
     Ok(ablation)

@@ -2,6 +2,8 @@
 
 pub(crate) mod ablate;
 pub(crate) mod catalog;
+pub(crate) mod compare;
+pub(crate) mod curve;
 pub(crate) mod deployment;
 pub(crate) mod explain;
 pub(crate) mod fit;

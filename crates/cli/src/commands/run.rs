@@ -1,11 +1,16 @@
 //! `foretoken run`: one deployment under one workload.
 
+use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use foretoken::Scenario;
-use foretoken::metrics::{Recorder, RequestRecord};
+use foretoken::des_kernel::SimDuration;
+use foretoken::metrics::{
+    Fluidity, FluidityReport, Recorder, RequestRecord, StallReport, Stalls, TokenDeadlines,
+};
 use foretoken::workload::{LengthSpec, Synthetic, WorkloadSpec};
+use foretoken::{Cost, Fleet, Prediction, Prices, Scenario};
+use serde::Serialize;
 
 use crate::commands::Extras;
 use crate::commands::deployment::DeploymentFlags;
@@ -47,6 +52,13 @@ pub(crate) struct Arguments {
     /// List every inter-token gap in the records
     #[arg(long, requires = "records")]
     gaps: bool,
+    /// Count requests with a gap between two tokens longer than this
+    #[arg(long, value_name = "MS")]
+    stall_limit: Option<f64>,
+    /// Judge every token by deadlines, as Etalon's fluidity index: milliseconds to the first token, and from one to
+    /// the next
+    #[arg(long, value_name = "TTFT_MS,TBT_MS", value_parser = deadlines)]
+    fluidity: Option<TokenDeadlines>,
     #[command(flatten)]
     extras: Extras,
     #[command(flatten)]
@@ -100,12 +112,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let (catalog, physics) = (arguments.extras.catalog()?, arguments.extras.physics()?);
     let mut lines = arguments.records.as_deref().map(Lines::to);
-    let mut recorder = Recorder::streaming(|record: RequestRecord| {
+    let mut stalls = arguments.stalls()?;
+    let mut fluidity = arguments.fluidity.map(Fluidity::new);
+    let keep_gaps = arguments.gaps || fluidity.is_some();
+    let mut recorder = Recorder::streaming(|mut record: RequestRecord| {
+        if let Some(stalls) = &mut stalls {
+            stalls.add(&record);
+        }
+        if let Some(fluidity) = &mut fluidity {
+            fluidity.add(&record);
+        }
         if let Some(lines) = &mut lines {
+            record.gaps.list = record.gaps.list.filter(|_| arguments.gaps);
             lines.add(&record);
         }
     });
-    if arguments.gaps {
+    if keep_gaps {
         recorder = recorder.keeping_gaps();
     }
     let (prediction, _) = scenario
@@ -114,10 +136,72 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(lines) = lines {
         lines.finish()?;
     }
-    arguments.output.emit(&prediction, &prediction.to_string())
+    let fleet = Fleet::of(&scenario.resolve(&catalog, &physics)?, &Prices::default());
+    let outcome = Outcome {
+        stalls: stalls.map(Stalls::report),
+        fluidity: fluidity.map(Fluidity::report),
+        cost: fleet.cost(&prediction.report.overall.throughput),
+        prediction,
+    };
+    arguments.output.emit(&outcome, &outcome.to_string())
+}
+
+/// A prediction with what was asked beside it.
+#[derive(Serialize)]
+struct Outcome {
+    #[serde(flatten)]
+    prediction: Prediction,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stalls: Option<StallReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fluidity: Option<FluidityReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<Cost>,
+}
+
+impl Display for Outcome {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Prediction {
+            report,
+            energy,
+            confidence,
+            ..
+        } = &self.prediction;
+        write!(f, "{report}")?;
+        let lines: [Option<&dyn Display>; 4] = [
+            self.stalls.as_ref().map(|it| it as _),
+            self.fluidity.as_ref().map(|it| it as _),
+            self.cost.as_ref().map(|it| it as _),
+            energy.as_ref().map(|it| it as _),
+        ];
+        for line in lines.into_iter().flatten() {
+            write!(f, "\n{line}")?;
+        }
+        write!(f, "\n\n{confidence}")
+    }
+}
+
+/// Two times, as `500,50`.
+fn deadlines(text: &str) -> Result<TokenDeadlines, String> {
+    let (ttft, tbt) = text
+        .split_once(',')
+        .and_then(|(ttft, tbt)| Some((ttft.parse().ok()?, tbt.parse().ok()?)))
+        .ok_or("allowed are two numbers of milliseconds, as `500,50`")?;
+    TokenDeadlines::from_ms(ttft, tbt).map_err(|error| error.to_string())
 }
 
 impl Arguments {
+    fn stalls(&self) -> Result<Option<Stalls>, Failure> {
+        let limit = self.stall_limit.map(|ms| {
+            SimDuration::try_from_secs_f64(ms / 1e3).map_err(|_| Failure::Flag {
+                flag: "--stall-limit",
+                value: ms.to_string(),
+                allowed: "0 to 1.8e13 ms",
+            })
+        });
+        Ok(limit.transpose()?.map(Stalls::longer_than))
+    }
+
     /// The file that an error is about, if what was asked comes from one.
     fn origin(&self, error: &foretoken::Error) -> Option<&PathBuf> {
         match (error, &self.workload.workload) {

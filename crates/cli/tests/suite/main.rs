@@ -3,6 +3,7 @@
 mod ablate;
 mod bad_input;
 mod commands;
+mod compare;
 mod fit_runtime;
 mod search;
 mod goodput;

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::error::HwspecError;
-use crate::gpu::{Generation, GpuSpec, Link, LinkKind, PeakFlops};
+use crate::gpu::{Generation, GpuSpec, KernelPower, Link, LinkKind, PeakFlops};
 use crate::units::{Bytes, BytesPerSecond, FlopsPerSecond};
 
 /// One model: a shape of its own or that of another, and its names.
@@ -49,6 +49,7 @@ pub(super) struct RawGpu {
     peak_tera: RawPeak,
     link: RawLink,
     tdp_watts: Option<f64>,
+    kernel_power: Option<KernelPower>,
     usd_per_hour: Option<f64>,
     sources: Option<Vec<String>>,
     unverified: Option<Vec<String>>,
@@ -141,6 +142,18 @@ impl RawGpu {
             tdp_watts: self
                 .tdp_watts
                 .map(|w| positive("tdp-watts", w, 1e5))
+                .transpose()?,
+            kernel_power: self
+                .kernel_power
+                .map(|power| {
+                    let KernelPower {
+                        memory_bound,
+                        compute_bound,
+                    } = power;
+                    within("kernel-power.memory-bound", memory_bound, 0.0, 1.5)?;
+                    within("kernel-power.compute-bound", compute_bound, 0.0, 1.5)?;
+                    Ok(power)
+                })
                 .transpose()?,
             usd_per_hour: self
                 .usd_per_hour

@@ -12,7 +12,8 @@ use super::shapley::ShapleyMethod;
 use super::study::Study;
 use crate::environment::Environment;
 use crate::error::SearchError;
-use crate::metric::{LatencyKind, Metric};
+use crate::goodput::GoodputSpec;
+use crate::metric::{Direction, LatencyKind, Metric};
 use crate::setting::Setting;
 
 /// Which features of what, and what they are to be good for.
@@ -69,8 +70,9 @@ impl Feature {
     }
 }
 
-/// What a set of features is worth. In files `{ maximise: METRIC }` or `{ minimise: METRIC }`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// What a set of features is worth. In files `{ maximise: METRIC }`, `{ minimise: METRIC }` or
+/// `{ goodput: SPEC }`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum AblationValue {
@@ -78,25 +80,22 @@ pub enum AblationValue {
     Maximise(Metric),
     /// A number of a run of which less is better.
     Minimise(Metric),
-    // Goodput goes here, as `Goodput(GoodputSpec)`: more is better, and `measure` searches for it.
+    /// The highest rate, in requests per second, at which objectives hold, one search for each replication;
+    /// 0 where no rate holds.
+    Goodput(GoodputSpec),
 }
 
 impl AblationValue {
-    /// A metric with the direction that is better: less of latencies, preemptions, accelerators and
-    /// money, more of all others.
+    /// A metric with the direction that is better.
     pub const fn of(metric: Metric) -> Self {
-        match metric {
-            Metric::Latency(_, _)
-            | Metric::Preemptions
-            | Metric::Gpus
-            | Metric::UsdPerHour
-            | Metric::UsdPerMillionOutputTokens => Self::Minimise(metric),
-            _ => Self::Maximise(metric),
+        match metric.direction() {
+            Direction::Minimise => Self::Minimise(metric),
+            Direction::Maximise => Self::Maximise(metric),
         }
     }
 
     /// The number of a scenario.
-    fn measure(self, environment: &Environment, scenario: &Scenario) -> Result<f64, SearchError> {
+    fn measure(&self, environment: &Environment, scenario: &Scenario) -> Result<f64, SearchError> {
         match self {
             Self::Maximise(metric) | Self::Minimise(metric) => {
                 let measured = environment.measure(scenario)?;
@@ -107,13 +106,21 @@ impl AblationValue {
                     _ => "a metric that the run has",
                 };
                 let number = metric.of(&measured);
-                number.ok_or_else(|| SearchError::out_of_range("value", &metric, allowed))
+                number.ok_or_else(|| SearchError::out_of_range("value", metric, allowed))
+            }
+            Self::Goodput(spec) => {
+                let once = GoodputSpec {
+                    replications: 1,
+                    ..spec.clone()
+                };
+                let found = once.find_for(scenario, environment)?;
+                Ok(found.rate.unwrap_or(0.0))
             }
         }
     }
 
     /// Whether less is better.
-    pub(super) fn is_cost(self) -> bool {
+    pub(super) const fn is_cost(&self) -> bool {
         matches!(self, Self::Minimise(_))
     }
 }
@@ -122,6 +129,7 @@ impl core::fmt::Display for AblationValue {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::Maximise(metric) | Self::Minimise(metric) => write!(f, "{metric}"),
+            Self::Goodput(_) => f.write_str("goodput-rps"),
         }
     }
 }
@@ -139,6 +147,9 @@ impl Ablation {
         progress: &(dyn Fn(usize, usize) + Sync),
     ) -> Result<AblationReport, SearchError> {
         let study = self.study()?;
+        if let AblationValue::Goodput(spec) = &self.value {
+            spec.with_slos_of(&self.scenario).check()?;
+        }
         for coalition in study.coalitions() {
             self.scenario_of(coalition)
                 .and_then(
@@ -187,7 +198,7 @@ impl Ablation {
         }
         Study::new(
             self.features.iter().map(|feature| feature.name.clone()),
-            self.value,
+            self.value.clone(),
             self.replications,
             self.method.unwrap_or(ShapleyMethod::of(count)),
         )

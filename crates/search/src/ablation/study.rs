@@ -141,7 +141,7 @@ impl Study {
             gain: table.gain(all.without(feature), all),
         });
         AblationReport {
-            value: self.value,
+            value: self.value.clone(),
             replications: self.replications,
             coalitions: table.values.len(),
             baseline: table.worth(Coalition::NONE),

@@ -24,6 +24,7 @@ pub(super) struct Search<'a, F> {
     load: &'a WorkloadSpec,
     mean_rate: f64,
     seed: u64,
+    first_replication: u64,
     system: F,
 }
 
@@ -56,8 +57,15 @@ where
             load,
             mean_rate,
             seed,
+            first_replication: 0,
             system,
         })
+    }
+
+    /// Counts replications from this one on.
+    pub(super) const fn from_replication(mut self, first: u64) -> Self {
+        self.first_replication = first;
+        self
     }
 
     pub(super) fn run(&self) -> Result<GoodputReport, SearchError> {
@@ -114,7 +122,8 @@ where
     }
 
     fn replications(&self) -> Vec<u64> {
-        (0..self.spec.replications.into()).collect()
+        let numbers = 0..u64::from(self.spec.replications);
+        numbers.map(|number| self.first_replication + number).collect()
     }
 
     fn first_window(&self) -> f64 {

@@ -91,8 +91,8 @@ impl Default for GoodputSpec {
 }
 
 impl GoodputSpec {
-    /// The goodput of a scenario, at its workload's mix of requests. Replications are counted from 0,
-    /// whatever the scenario says.
+    /// The goodput of a scenario, at its workload's mix of requests. Replications are counted from the
+    /// scenario's.
     ///
     /// # Errors
     /// As [`find`](Self::find); a scenario that cannot be built.
@@ -102,17 +102,26 @@ impl GoodputSpec {
         environment: &Environment,
     ) -> Result<GoodputReport, SearchError> {
         let resolved = scenario.resolve(&environment.catalog, &environment.physics)?;
-        let mut spec = self.clone();
-        if spec.slos.is_empty() {
-            spec.slos = scenario.slos.clone();
-        }
-        spec.find(&scenario.workload, scenario.seed, |replication| {
+        let spec = self.with_slos_of(scenario);
+        spec.check()?;
+        let first = scenario.replication;
+        let search = Search::new(&spec, &scenario.workload, scenario.seed, |replication| {
             let scenario = Scenario {
                 replication,
                 ..scenario.clone()
             };
             Ok(scenario.build_with(&resolved)?)
-        })
+        })?;
+        search.from_replication(first).run()
+    }
+
+    /// The same with the objectives of a scenario, unless it has its own.
+    pub(crate) fn with_slos_of(&self, scenario: &Scenario) -> Self {
+        let mut spec = self.clone();
+        if spec.slos.is_empty() {
+            spec.slos = scenario.slos.clone();
+        }
+        spec
     }
 
     /// The goodput of any system: `system` builds it for each replication, counted from 0, with policies of
