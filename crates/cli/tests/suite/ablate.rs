@@ -24,7 +24,7 @@ fn features_of_a_file_are_told_in_three_ways() {
     ] {
         assert!(table.contains(part), "{part} is missing:\n{table}");
     }
-    let json = succeeds(&format!("ablate --spec {path} --replications 2 --json -"));
+    let json = succeeds(&format!("ablate --spec {path} --json -"));
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(json["value"]["minimise"], "ttft-mean-ms");
     assert_eq!(json["shapley"][0]["feature"], "wide");
