@@ -5,7 +5,7 @@ mod bad_input;
 mod commands;
 mod compare;
 mod fit_runtime;
-mod search;
 mod goodput;
+mod search;
 mod support;
 mod workload;

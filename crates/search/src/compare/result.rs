@@ -91,10 +91,12 @@ impl fmt::Display for Judgement {
 impl Judgement {
     fn of(difference: &Estimate, direction: Direction) -> Self {
         match (difference.verdict(), direction) {
-            (Verdict::Above, Direction::Maximise)
-            | (Verdict::Below, Direction::Minimise) => Self::Better,
-            (Verdict::Above, Direction::Minimise)
-            | (Verdict::Below, Direction::Maximise) => Self::Worse,
+            (Verdict::Above, Direction::Maximise) | (Verdict::Below, Direction::Minimise) => {
+                Self::Better
+            }
+            (Verdict::Above, Direction::Minimise) | (Verdict::Below, Direction::Maximise) => {
+                Self::Worse
+            }
             _ => Self::NotDistinguishable,
         }
     }
@@ -176,22 +178,14 @@ fn of_class(class: SloClass) -> Vec<Measure> {
         latency(LatencyKind::Ttft, Statistic::P99),
         latency(LatencyKind::Tpot, Statistic::Mean),
         latency(LatencyKind::E2e, Statistic::Mean),
-        Measure::new(
-            "completed-share",
-            Direction::Maximise,
-            move |observed| {
-                let counts = summary(observed)?.counts;
-                (counts.arrived > 0).then(|| counts.finished as f64 / counts.arrived as f64)
-            },
-        ),
-        Measure::new(
-            "slo-attainment",
-            Direction::Maximise,
-            move |observed| {
-                let mut judged = observed.report.slo.iter();
-                judged.find(|part| part.class == class)?.goodput.share
-            },
-        ),
+        Measure::new("completed-share", Direction::Maximise, move |observed| {
+            let counts = summary(observed)?.counts;
+            (counts.arrived > 0).then(|| counts.finished as f64 / counts.arrived as f64)
+        }),
+        Measure::new("slo-attainment", Direction::Maximise, move |observed| {
+            let mut judged = observed.report.slo.iter();
+            judged.find(|part| part.class == class)?.goodput.share
+        }),
     ]
 }
 

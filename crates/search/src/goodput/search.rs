@@ -123,7 +123,9 @@ where
 
     fn replications(&self) -> Vec<u64> {
         let numbers = 0..u64::from(self.spec.replications);
-        numbers.map(|number| self.first_replication + number).collect()
+        numbers
+            .map(|number| self.first_replication + number)
+            .collect()
     }
 
     fn first_window(&self) -> f64 {

@@ -1,9 +1,9 @@
 //! Searches as a user runs them.
 
 mod bad_specs;
-mod methods;
-mod resume;
-mod support;
 mod fixed_counts;
 mod goodput;
+mod methods;
 mod plan;
+mod resume;
+mod support;
