@@ -15,7 +15,7 @@ const SHARE: f64 = 0.95;
 fn main() -> Result<(), SearchError> {
     let known = analytic_goodput();
     println!("requests  goodput (1/s)  above the true one of {known:.2}");
-    for requests in [100, 300, 1_000, 3_000, 10_000, 100_000] {
+    for requests in [100, 300, 1_000, 3_000, 10_000] {
         let found = of_fixed_count(requests, 20)?;
         println!(
             "{requests:>8}  {found:>13.2}  {:>+8.1} %",

@@ -80,7 +80,7 @@ struct SearchFlags {
     /// By how much doubling the window may move an answer that has settled [default: 0.02]
     #[arg(long, value_name = "SHARE")]
     tolerance: Option<f64>,
-    /// How close the rate that fails has to be to the one that holds [default: 0.01]
+    /// How close the rate that fails has to be to the one that holds [default: 0.005]
     #[arg(long, value_name = "SHARE")]
     resolution: Option<f64>,
     /// The lowest rate that is tried [default: a thousandth of the load's]

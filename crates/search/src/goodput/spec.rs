@@ -59,7 +59,8 @@ pub struct GoodputSpec {
     /// The answer has settled when doubling the window twice in a row moves it by no more than this each
     /// time, relatively; 0.02 by default.
     pub tolerance: f64,
-    /// The next rate is above the one that holds by no more than this, relatively; 0.01 by default.
+    /// The next rate is above the one that holds by no more than this, relatively; 0.005 by default. An
+    /// answer settles only if this is well below the tolerance.
     pub resolution: f64,
     /// The lowest rate that is tried, in requests per second; a thousandth of the load's own by default.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,7 +83,7 @@ impl Default for GoodputSpec {
             window_s: None,
             max_doublings: 5,
             tolerance: 0.02,
-            resolution: 0.01,
+            resolution: 0.005,
             min_rate_rps: None,
             max_rate_rps: None,
             replications: 3,

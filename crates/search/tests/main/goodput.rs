@@ -101,15 +101,15 @@ fn a_window_that_is_too_short_is_doubled_until_the_answer_settles() {
         slos: ttft_within(6),
         share: 0.95,
         window_s: Some(2.0),
-        max_doublings: 12,
-        tolerance: 0.01,
+        max_doublings: 10,
+        tolerance: 0.05,
         replications: 2,
         ..GoodputSpec::default()
     };
     let found = find(&spec);
     assert_eq!(found.settled, Some(true), "{found}");
     let error = found.rate.expect("it holds at 1/s") / md1_goodput(0.95, 6) - 1.0;
-    assert!(found.window_s > 30.0 && error.abs() < 0.05, "{found}");
+    assert!(found.window_s >= 8.0 && error.abs() < 0.1, "{found}");
     let interval = found.interval.expect("two replications");
     assert_eq!(interval.n, 2);
     let moving = GoodputSpec {
@@ -132,7 +132,7 @@ fn what_fails_beyond_the_knee_is_named() {
     };
     let found = find(&spec);
     let (holds, fails) = (found.holds.expect("a rate"), found.fails.expect("a rate"));
-    assert!(holds.holds() && fails.rate <= 1.011 * holds.rate);
+    assert!(holds.holds() && fails.rate <= 1.006 * holds.rate);
     let Some(Miss::Share { class, part, share }) = fails.misses.first() else {
         panic!("{fails:?}");
     };
