@@ -29,18 +29,18 @@ pub use variant::{Observed, Trial, Variant};
 /// let (prompts, outputs) = (LengthSpec::uniform(200, 2_000), LengthSpec::uniform(20, 200));
 /// let pool = || Simulation::new().engines(4, EngineConfig::default()).latency(Affine::example());
 /// let compared = Comparison::new()
-///     .variant(Variant::simulation("round robin", |_| Ok(pool())))
-///     .variant(Variant::simulation("least loaded", |_| {
+///     .variant(Variant::simulation("the first", |_| {
 ///         Ok(pool().router(|_: &RequestView<'_>, cx: &mut GatewayContext<'_>| {
-///             cx.endpoints.iter().min_by_key(|e| e.running + e.queued).map(|e| e.id.into())
+///             cx.endpoints.first().map(|endpoint| endpoint.id.into())
 ///         }))
 ///     }))
+///     .variant(Variant::simulation("in turn", |_| Ok(pool())))
 ///     .workload("chat", Synthetic::poisson(40.0, 500, prompts, outputs)?)
 ///     .measure("ttft-p99-ms".parse::<Metric>()?)
 ///     .replications(5)
 ///     .run()?;
-/// let [_, least_loaded] = &compared.rows[0].cells[..] else { panic!("two variants") };
-/// assert_eq!(least_loaded.judgement, Some(Judgement::Better));
+/// let [_, in_turn] = &compared.rows[0].cells[..] else { panic!("two variants") };
+/// assert_eq!(in_turn.judgement, Some(Judgement::Better));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
