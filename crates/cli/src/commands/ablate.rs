@@ -2,19 +2,20 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use clap::Args;
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 use foretoken::metrics::Estimate;
+use foretoken_calibrate::progress::Progress;
 use foretoken_search::ablation::{
     Ablation, AblationReport, AblationValue, Effect, Gain, ShapleyMethod, Step,
 };
 use foretoken_search::{Environment, GoodputSpec, Metric};
-use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::chart::bar;
 use crate::commands::Extras;
-use crate::commands::run::scenario;
+use crate::commands::scenario::{rebase, scenario};
 use crate::failure::{Failure, from_file};
 use crate::output::JsonOutput;
 
@@ -50,20 +51,13 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let environment = Environment {
-        catalog: arguments.extras.catalog()?,
-        physics: arguments.extras.physics()?,
-        ..Environment::builtin()
-    };
+    let environment = arguments.extras.environment()?;
     let ablation = arguments.ablation(&environment)?;
-    let bar = ProgressBar::no_length().with_prefix("ablation");
-    let style = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} runs, {eta} left");
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let bar = OnceLock::new();
     let report = ablation.run(&environment, &|_, runs| {
-        bar.set_length(runs as u64);
-        bar.inc(1);
+        bar.get_or_init(|| Progress::bar("ablation", runs))
+            .advance();
     })?;
-    bar.finish_and_clear();
     arguments.output.emit(&report, &table(&report))
 }
 
@@ -102,8 +96,7 @@ impl Arguments {
 /// Reads an ablation: JSON by its ending, else YAML.
 fn spec(path: &Path) -> Result<Ablation, Failure> {
     let mut ablation: Ablation = from_file(path)?;
-    let folder = path.parent().unwrap_or(Path::new(""));
-    ablation.scenario.workload.rebase(folder);
+    rebase(path, &mut ablation.scenario);
     Ok(ablation)
 }
 

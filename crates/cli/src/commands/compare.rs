@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
-use foretoken::Prices;
 use foretoken::metrics::Estimate;
+use foretoken_search::Metric;
 use foretoken_search::compare::{Cell, Compared, Comparison, Judgement, Row, Variant};
-use foretoken_search::{Environment, Metric};
 
 use crate::commands::Extras;
-use crate::commands::run::scenario;
+use crate::commands::scenario::scenario;
 use crate::failure::Failure;
 use crate::output::JsonOutput;
 
@@ -61,11 +60,7 @@ const METRICS: [&str; 12] = [
 ];
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let environment = Environment {
-        catalog: arguments.extras.catalog()?,
-        physics: arguments.extras.physics()?,
-        prices: Prices::default(),
-    };
+    let environment = arguments.extras.environment()?;
     let scenarios = arguments.scenarios.iter();
     let scenarios: Result<Vec<_>, Failure> = scenarios.map(|path| scenario(path)).collect();
     let scenarios = scenarios?;

@@ -5,14 +5,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
-use foretoken::Prices;
-use foretoken_search::Environment;
 use foretoken_search::interactivity::{CurvePoint, curve};
 use serde::Serialize;
 
 use crate::chart::{MARKS, scatter};
 use crate::commands::Extras;
-use crate::commands::run::scenario;
+use crate::commands::scenario::scenario;
 use crate::failure::{Failure, save};
 use crate::output::JsonOutput;
 
@@ -45,11 +43,7 @@ struct Curve {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let environment = Environment {
-        catalog: arguments.extras.catalog()?,
-        physics: arguments.extras.physics()?,
-        prices: Prices::default(),
-    };
+    let environment = arguments.extras.environment()?;
     let curves = arguments.scenarios.iter().map(|path| {
         Ok(Curve {
             scenario: path.display().to_string(),

@@ -1,18 +1,13 @@
 //! `foretoken goodput`: the highest rate at which a deployment keeps its objectives.
 
-use std::path::PathBuf;
-
 use clap::Args;
-use foretoken::Scenario;
 use foretoken::des_kernel::SimDuration;
 use foretoken::metrics::{Slo, Slos};
 use foretoken::workload::SloClass;
-use foretoken_search::{Environment, GoodputSpec, Metric};
+use foretoken_search::{GoodputSpec, Metric};
 
 use crate::commands::Extras;
-use crate::commands::deployment::DeploymentFlags;
-use crate::commands::gateway::GatewayFlags;
-use crate::commands::run::{WorkloadFlags, scenario};
+use crate::commands::scenario::ScenarioFlags;
 use crate::failure::Failure;
 use crate::output::JsonOutput;
 
@@ -23,14 +18,8 @@ use crate::output::JsonOutput;
 #[derive(Debug, Args)]
 #[command(allow_negative_numbers = true)]
 pub(crate) struct Arguments {
-    /// Scenario file (YAML or JSON)
-    scenario: Option<PathBuf>,
     #[command(flatten)]
-    deployment: DeploymentFlags,
-    #[command(flatten)]
-    workload: WorkloadFlags,
-    #[command(flatten)]
-    gateway: GatewayFlags,
+    scenario: ScenarioFlags,
     #[command(flatten)]
     objectives: ObjectiveFlags,
     #[command(flatten)]
@@ -92,9 +81,6 @@ struct SearchFlags {
     /// Repetitions with other draws [default: 3]
     #[arg(long, value_name = "N")]
     replications: Option<u32>,
-    /// Names the experiment: every random draw follows from it [default: 0]
-    #[arg(long)]
-    seed: Option<u64>,
 }
 
 fn limit(text: &str) -> Result<(Metric, f64), String> {
@@ -107,12 +93,8 @@ fn limit(text: &str) -> Result<(Metric, f64), String> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let scenario = arguments.scenario()?;
-    let environment = Environment {
-        catalog: arguments.extras.catalog()?,
-        physics: arguments.extras.physics()?,
-        ..Environment::builtin()
-    };
+    let scenario = arguments.scenario.scenario()?;
+    let environment = arguments.extras.environment()?;
     let report = arguments
         .spec(&scenario.slos)?
         .find_for(&scenario, &environment)?;
@@ -120,29 +102,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 impl Arguments {
-    /// The file's scenario with the flags in place.
-    fn scenario(&self) -> Result<Scenario, Failure> {
-        let base = self.scenario.as_deref().map(scenario).transpose()?;
-        let deployment = base.as_ref().map(|base| base.deployment.clone());
-        let deployment = self.deployment.apply(deployment)?;
-        let workload = base.as_ref().map(|base| base.workload.clone());
-        let workload = self.workload.spec()?.or(workload).ok_or(Failure::Missing {
-            missing: "the load",
-            flag: "--rate",
-        })?;
-        let mut scenario = match base {
-            Some(base) => Scenario {
-                deployment,
-                workload,
-                ..base
-            },
-            None => Scenario::new(deployment, workload),
-        };
-        scenario.gateway = self.gateway.apply(scenario.gateway);
-        scenario.seed = self.search.seed.unwrap_or(scenario.seed);
-        Ok(scenario)
-    }
-
     fn spec(&self, slos: &Slos) -> Result<GoodputSpec, Failure> {
         let flags = &self.search;
         let default = GoodputSpec::default();

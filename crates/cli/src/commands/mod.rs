@@ -11,6 +11,7 @@ pub(crate) mod gateway;
 pub(crate) mod goodput;
 pub(crate) mod plan;
 pub(crate) mod run;
+pub(crate) mod scenario;
 pub(crate) mod search;
 pub(crate) mod validate;
 pub(crate) mod workload;
@@ -20,6 +21,7 @@ use std::path::PathBuf;
 use foretoken::Physics;
 use foretoken::hwspec::Catalog;
 use foretoken::latency_model::{KernelParameters, RuntimeParameters};
+use foretoken_search::Environment;
 
 use crate::failure::{Failure, read};
 
@@ -38,6 +40,19 @@ pub(crate) struct Extras {
     /// Costs of the serving software in place of the built-in ones (TOML)
     #[arg(long, value_name = "FILE")]
     runtime_parameters: Option<PathBuf>,
+    /// US dollars per hour of an accelerator, as H100=2.2, in place of the catalog's; may be given several times
+    #[arg(long = "price", value_name = "GPU=USD", value_parser = price)]
+    prices: Vec<(String, f64)>,
+}
+
+fn price(text: &str) -> Result<(String, f64), String> {
+    let price = text.split_once('=').and_then(|(gpu, usd)| {
+        let usd = usd.parse().ok()?;
+        (0.0..=1e6).contains(&usd).then(|| (gpu.to_owned(), usd))
+    });
+    price.ok_or_else(|| {
+        "allowed is an accelerator and 0 to 1000000 US dollars, as `H100=2.2`".into()
+    })
 }
 
 impl Extras {
@@ -51,6 +66,20 @@ impl Extras {
             catalog = catalog.with_model_file(path)?;
         }
         Ok(catalog)
+    }
+
+    /// The catalog, the parameters and the prices together.
+    pub(crate) fn environment(&self) -> Result<Environment, Failure> {
+        let catalog = self.catalog()?;
+        let prices = self.prices.iter();
+        let prices = prices
+            .map(|(gpu, usd)| Ok((catalog.gpu(gpu)?.name, *usd)))
+            .collect::<Result<_, Failure>>()?;
+        Ok(Environment {
+            physics: self.physics()?,
+            prices,
+            catalog,
+        })
     }
 
     /// The built-in parameters, or the user's.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use foretoken_search::{Environment, PlanSpec};
+use foretoken_search::PlanSpec;
 use serde::Serialize;
 
 use crate::commands::Extras;
@@ -67,11 +67,7 @@ fn capacity(arguments: &Arguments, path: &Path) -> Result<(), Failure> {
     }
     spec.peak_rate_rps = arguments.peak_rate.or(spec.peak_rate_rps);
     spec.growth_factor = arguments.growth_factor.unwrap_or(spec.growth_factor);
-    let environment = Environment {
-        catalog: arguments.extras.catalog()?,
-        physics: arguments.extras.physics()?,
-        ..Environment::builtin()
-    };
+    let environment = arguments.extras.environment()?;
     let plan = spec.plan(&environment)?;
     arguments.output.emit(&plan, &plan.to_string())
 }

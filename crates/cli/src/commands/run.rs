@@ -1,22 +1,20 @@
 //! `foretoken run`: one deployment under one workload.
 
 use std::fmt::{self, Display, Formatter};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use foretoken::des_kernel::SimDuration;
 use foretoken::metrics::{
     Fluidity, FluidityReport, Recorder, RequestRecord, StallReport, Stalls, TokenDeadlines,
 };
-use foretoken::workload::{LengthSpec, Synthetic, WorkloadSpec};
-use foretoken::{Cost, Fleet, Prediction, Prices, Scenario};
+use foretoken::{Cost, Fleet, Prediction, Scenario};
+use foretoken_search::Environment;
 use serde::Serialize;
 
 use crate::commands::Extras;
-use crate::commands::deployment::DeploymentFlags;
-use crate::commands::gateway::{GatewayFlags, relative_to};
-use crate::commands::workload::spec_or_trace;
-use crate::failure::{Failure, from_file};
+use crate::commands::scenario::ScenarioFlags;
+use crate::failure::Failure;
 use crate::output::{JsonOutput, Lines};
 
 /// Simulate a deployment under a workload
@@ -26,17 +24,8 @@ use crate::output::{JsonOutput, Lines};
 #[derive(Debug, Args)]
 #[command(allow_negative_numbers = true)]
 pub(crate) struct Arguments {
-    /// Scenario file (YAML or JSON)
-    scenario: Option<PathBuf>,
     #[command(flatten)]
-    deployment: DeploymentFlags,
-    #[command(flatten)]
-    workload: WorkloadFlags,
-    #[command(flatten)]
-    gateway: GatewayFlags,
-    /// Names the experiment: every random draw follows from it [default: 0]
-    #[arg(long)]
-    seed: Option<u64>,
+    scenario: ScenarioFlags,
     /// Names the repetition of the experiment [default: 0]
     #[arg(long)]
     replication: Option<u64>,
@@ -65,52 +54,18 @@ pub(crate) struct Arguments {
     output: JsonOutput,
 }
 
-/// A simple load, in place of the file's whole workload. Richer ones are described in a file.
-#[derive(Debug, Args)]
-pub(crate) struct WorkloadFlags {
-    /// Workload file (YAML or JSON) or trace, in place of a rate
-    #[arg(long, value_name = "FILE", conflicts_with = "rate")]
-    workload: Option<PathBuf>,
-    /// Requests per second, Poisson
-    #[arg(long, value_name = "RPS")]
-    rate: Option<f64>,
-    /// Number of requests [default: 1000]
-    #[arg(long, value_name = "N", requires = "rate", conflicts_with = "workload")]
-    requests: Option<u32>,
-    /// Tokens of each prompt [default: 512]
-    #[arg(
-        long,
-        value_name = "TOKENS",
-        requires = "rate",
-        conflicts_with = "workload"
-    )]
-    prompt_tokens: Option<u32>,
-    /// Tokens that each request generates [default: 256]
-    #[arg(
-        long,
-        value_name = "TOKENS",
-        requires = "rate",
-        conflicts_with = "workload"
-    )]
-    output_tokens: Option<u32>,
-}
-
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let base = arguments.scenario.as_deref().map(scenario).transpose()?;
-    let in_file = |source: foretoken::Error| match arguments.origin(&source) {
-        Some(path) => Failure::InFile {
-            path: path.clone(),
-            source: Box::new(source),
-        },
-        None => source.into(),
-    };
-    let scenario = arguments.scenario(base)?;
+    let scenario = arguments.scenario()?;
     if let Some(gateway) = &scenario.gateway {
         for warning in gateway.config()?.warnings() {
             eprintln!("warning: router configuration: {warning}");
         }
     }
-    let (catalog, physics) = (arguments.extras.catalog()?, arguments.extras.physics()?);
+    let Environment {
+        catalog,
+        physics,
+        prices,
+    } = arguments.extras.environment()?;
     let mut lines = arguments.records.as_deref().map(Lines::to);
     let mut stalls = arguments.stalls()?;
     let mut fluidity = arguments.fluidity.map(Fluidity::new);
@@ -132,11 +87,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let (prediction, _) = scenario
         .predict_recorded(&catalog, &physics, recorder)
-        .map_err(in_file)?;
+        .map_err(|error| arguments.scenario.in_file(error))?;
     if let Some(lines) = lines {
         lines.finish()?;
     }
-    let fleet = Fleet::of(&scenario.resolve(&catalog, &physics)?, &Prices::default());
+    let fleet = Fleet::of(&scenario.resolve(&catalog, &physics)?, &prices);
     let outcome = Outcome {
         stalls: stalls.map(Stalls::report),
         fluidity: fluidity.map(Fluidity::report),
@@ -202,70 +157,11 @@ impl Arguments {
         Ok(limit.transpose()?.map(Stalls::longer_than))
     }
 
-    /// The file that an error is about, if what was asked comes from one.
-    fn origin(&self, error: &foretoken::Error) -> Option<&PathBuf> {
-        match (error, &self.workload.workload) {
-            (foretoken::Error::Workload(_), Some(workload)) => Some(workload),
-            _ => self.scenario.as_ref(),
-        }
-    }
-
-    /// The file's scenario with the flags in place.
-    fn scenario(&self, base: Option<Scenario>) -> Result<Scenario, Failure> {
-        let (deployment, workload) = match &base {
-            Some(base) => (Some(base.deployment.clone()), Some(base.workload.clone())),
-            None => (None, None),
-        };
-        let deployment = self.deployment.apply(deployment)?;
-        let workload = self.workload.spec()?.or(workload).ok_or(Failure::Missing {
-            missing: "the load",
-            flag: "--rate",
-        })?;
-        // What no flag speaks of stays as the file has it.
-        let mut scenario = match base {
-            Some(base) => Scenario {
-                deployment,
-                workload,
-                ..base
-            },
-            None => Scenario::new(deployment, workload),
-        };
-        scenario.gateway = self.gateway.apply(scenario.gateway);
-        scenario.seed = self.seed.unwrap_or(scenario.seed);
+    fn scenario(&self) -> Result<Scenario, Failure> {
+        let mut scenario = self.scenario.scenario()?;
         scenario.replication = self.replication.unwrap_or(scenario.replication);
         scenario.horizon_s = self.horizon.or(scenario.horizon_s);
         scenario.step_by_step = self.step_by_step;
         Ok(scenario)
     }
-}
-
-impl WorkloadFlags {
-    pub(crate) fn spec(&self) -> Result<Option<WorkloadSpec>, Failure> {
-        if let Some(path) = &self.workload {
-            return spec_or_trace(path).map(Some);
-        }
-        let Some(rate) = self.rate else {
-            return Ok(None);
-        };
-        let (prompt, output) = (
-            LengthSpec::constant(self.prompt_tokens.unwrap_or(512)),
-            LengthSpec::constant(self.output_tokens.unwrap_or(256)),
-        );
-        let requests = self.requests.unwrap_or(1000);
-        Ok(Some(
-            Synthetic::poisson(rate, requests, prompt, output)?.into(),
-        ))
-    }
-}
-
-/// Reads a scenario file.
-pub(crate) fn scenario(path: &Path) -> Result<Scenario, Failure> {
-    let mut scenario: Scenario = from_file(path)?;
-    scenario
-        .workload
-        .rebase(path.parent().unwrap_or(Path::new("")));
-    if let Some(gateway) = &mut scenario.gateway {
-        relative_to(path, gateway);
-    }
-    Ok(scenario)
 }

@@ -138,8 +138,8 @@ impl Candidate<'_> {
     }
 
     fn prices(&self) -> foretoken::Prices {
-        let named = self.spec.prices.get(&self.gpu);
-        let price = named.or_else(|| self.environment.prices.get(&self.gpu));
+        let given = self.environment.prices.get(&self.gpu);
+        let price = given.or_else(|| self.spec.prices.get(&self.gpu));
         price
             .map(|price| (self.gpu.clone(), price))
             .into_iter()

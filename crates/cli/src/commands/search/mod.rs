@@ -5,8 +5,7 @@ mod picture;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use foretoken::Prices;
-use foretoken_search::{Environment, Search, SearchError, SearchSpec};
+use foretoken_search::{Search, SearchError, SearchSpec};
 
 use crate::commands::Extras;
 use crate::failure::{Failure, from_file, save};
@@ -46,11 +45,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             problem: format!("{} has one objective: a picture needs two", path.display()),
         });
     }
-    let environment = Environment {
-        catalog: arguments.extras.catalog()?,
-        physics: arguments.extras.physics()?,
-        prices: Prices::default(),
-    };
+    let environment = arguments.extras.environment()?;
     let in_file = |error: SearchError| match error {
         // These name their file themselves.
         SearchError::Calibrate(error) => Failure::Calibrate(error),
