@@ -23,13 +23,15 @@ pub struct JsonLines {
 
 impl JsonLines {
     /// Opens such a file, or begins one, and reads the lines that it holds. A last line that was cut
-    /// off is dropped.
+    /// off is dropped; `begin` is what the first line begins with, so that nothing else is dropped that has
+    /// only one line.
     ///
     /// # Errors
     /// [`CalibrateError::File`] if it cannot be read or written, [`CalibrateError::Log`] if a line is
     /// something else, or `read` refuses it (counted from 0).
     pub fn open<T: DeserializeOwned>(
         path: &Path,
+        begin: &str,
         mut read: impl FnMut(usize, T) -> Result<(), String>,
     ) -> Result<Self, CalibrateError> {
         let failed = |source| CalibrateError::file(path, source);
@@ -39,18 +41,29 @@ impl JsonLines {
             .read(true)
             .open(path)
             .map_err(failed)?;
-        let mut text = String::new();
-        std::io::Read::read_to_string(&mut file, &mut text).map_err(failed)?;
-        let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        for (index, line) in text[..whole].lines().enumerate() {
+        let malformed = |line, problem: String| CalibrateError::Log {
+            path: path.into(),
+            line,
+            problem,
+        };
+        if !file.metadata().map_err(failed)?.is_file() {
+            return Err(malformed(1, "no regular file".into()));
+        }
+        let mut text = Vec::new();
+        std::io::Read::read_to_end(&mut file, &mut text).map_err(failed)?;
+        let last = text.iter().rposition(|&byte| byte == b'\n');
+        let whole = last.map_or(0, |end| end + 1);
+        let begin = begin.as_bytes();
+        if whole == 0 && !(text.starts_with(begin) || begin.starts_with(&text)) {
+            return Err(malformed(1, "no log: it is left as it is".into()));
+        }
+        let lines = std::str::from_utf8(&text[..whole]);
+        let lines = lines.map_err(|error| malformed(1, error.to_string()))?;
+        for (index, line) in lines.lines().enumerate() {
             serde_json::from_str(line)
                 .map_err(|error| error.to_string())
                 .and_then(|line| read(index, line))
-                .map_err(|problem| CalibrateError::Log {
-                    path: path.into(),
-                    line: index + 1,
-                    problem,
-                })?;
+                .map_err(|problem| malformed(index + 1, problem))?;
         }
         if whole < text.len() {
             file.set_len(whole as u64).map_err(failed)?;
@@ -101,7 +114,7 @@ impl Log {
     /// something else.
     pub fn open(path: &Path) -> Result<Self, CalibrateError> {
         let mut known = BTreeMap::new();
-        let file = JsonLines::open(path, |_, line: Line| {
+        let file = JsonLines::open(path, "{\"outcome\":[", |_, line: Line| {
             let outcome = from_hex(&line.bits).ok_or_else(|| {
                 format!("bits is {}: allowed is hex, 16 digits a number", line.bits)
             })?;
@@ -291,6 +304,18 @@ mod tests {
         std::fs::write(&path, "no log\n").expect("written");
         let error = Log::open(&path).expect_err("refused");
         assert!(error.to_string().contains("line 1"), "{error}");
+        std::fs::remove_file(path).expect("it exists");
+    }
+
+    #[test]
+    fn a_single_line_of_something_else_is_left_as_it_is() {
+        let path = file("precious.json");
+        std::fs::write(&path, "{\"precious\": 1}").expect("written");
+        Log::open(&path).expect_err("it is no log");
+        let text = std::fs::read_to_string(&path).expect("still there");
+        assert_eq!(text, "{\"precious\": 1}");
+        std::fs::write(&path, "{\"outc").expect("written");
+        assert!(Log::open(&path).expect("a log that was cut").is_empty());
         std::fs::remove_file(path).expect("it exists");
     }
 }

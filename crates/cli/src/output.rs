@@ -1,6 +1,6 @@
 //! What commands print: results on standard output, everything else on standard error.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -35,6 +35,76 @@ impl JsonOutput {
         print(table)?;
         write(path, &(text + "\n"))
     }
+}
+
+/// The files of a command, looked at before the work: what is read stays as it is, nothing is written over something
+/// else that is, and what is to be written can be.
+pub(crate) struct Files<'a>(Vec<&'a Path>);
+
+impl<'a> Files<'a> {
+    /// What is read.
+    pub(crate) fn read(paths: impl IntoIterator<Item = &'a PathBuf>) -> Self {
+        Self(paths.into_iter().map(PathBuf::as_path).collect())
+    }
+
+    /// What a flag has written, if it is given.
+    pub(crate) fn written(
+        mut self,
+        flag: &'static str,
+        path: Option<&'a Path>,
+    ) -> Result<Self, Failure> {
+        let Some(path) = path else {
+            return Ok(self);
+        };
+        for other in &self.0 {
+            other_than(other, flag, Some(path))?;
+        }
+        can_be_written(path)?;
+        self.0.push(path);
+        Ok(self)
+    }
+}
+
+fn can_be_written(path: &Path) -> Result<(), Failure> {
+    let result = if path.exists() {
+        OpenOptions::new().append(true).open(path).map(drop)
+    } else {
+        let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+        std::fs::metadata(folder.unwrap_or(Path::new("."))).and_then(|folder| {
+            let is_one = folder.is_dir();
+            is_one
+                .then_some(())
+                .ok_or_else(|| ErrorKind::NotADirectory.into())
+        })
+    };
+    result.map_err(|source| Failure::Write {
+        path: path.into(),
+        source,
+    })
+}
+
+/// Checks that what a flag would write is not `file`.
+pub(crate) fn other_than(
+    file: &Path,
+    flag: &'static str,
+    written: Option<&Path>,
+) -> Result<(), Failure> {
+    let Some(written) = written else {
+        return Ok(());
+    };
+    let is_same = match (file.canonicalize(), written.canonicalize()) {
+        // A device is nobody's file.
+        (Ok(file), Ok(written)) => file == written && file.is_file(),
+        // One of them is not there yet.
+        _ => file == written,
+    };
+    if is_same {
+        return Err(Failure::BadFlag {
+            flag,
+            problem: format!("{} is read or written already", written.display()),
+        });
+    }
+    Ok(())
 }
 
 /// A file of lines of JSON, written as they come. It is made at the first line, so that what fails

@@ -86,7 +86,8 @@ impl Journal {
         };
         let mut known = BTreeMap::new();
         let mut is_new = true;
-        let file = JsonLines::open(path, |index, line: serde_json::Value| {
+        let begin = serde_json::to_string(&header).expect("a header is plain text");
+        let file = JsonLines::open(path, &begin, |index, line: serde_json::Value| {
             if index == 0 {
                 is_new = false;
                 return header.check(line);

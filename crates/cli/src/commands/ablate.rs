@@ -17,7 +17,7 @@ use crate::chart::bar;
 use crate::commands::Extras;
 use crate::commands::scenario::{rebase, scenario};
 use crate::failure::{Failure, from_file};
-use crate::output::JsonOutput;
+use crate::output::{Files, JsonOutput};
 
 /// Tell what each feature of a deployment is worth: a ladder, leave-one-out and Shapley values
 ///
@@ -51,6 +51,8 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    Files::read(arguments.scenario.iter().chain(&arguments.spec))
+        .written("--json", arguments.output.file())?;
     let environment = arguments.extras.environment()?;
     let ablation = arguments.ablation(&environment)?;
     let bar = OnceLock::new();

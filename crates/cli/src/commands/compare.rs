@@ -12,7 +12,7 @@ use foretoken_search::compare::{Cell, Compared, Comparison, Judgement, Row, Vari
 use crate::commands::Extras;
 use crate::commands::scenario::scenario;
 use crate::failure::Failure;
-use crate::output::JsonOutput;
+use crate::output::{Files, JsonOutput};
 
 /// Compare deployments or policies on the same requests
 ///
@@ -60,6 +60,7 @@ const METRICS: [&str; 12] = [
 ];
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    Files::read(&arguments.scenarios).written("--json", arguments.output.file())?;
     let environment = arguments.extras.environment()?;
     let scenarios = arguments.scenarios.iter();
     let scenarios: Result<Vec<_>, Failure> = scenarios.map(|path| scenario(path)).collect();

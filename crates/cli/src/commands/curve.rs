@@ -12,7 +12,7 @@ use crate::chart::{MARKS, scatter};
 use crate::commands::Extras;
 use crate::commands::scenario::scenario;
 use crate::failure::{Failure, save};
-use crate::output::JsonOutput;
+use crate::output::{Files, JsonOutput};
 
 /// Draw the interactivity curve: tokens per second of each GPU against those of each user
 ///
@@ -43,6 +43,9 @@ struct Curve {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    Files::read(&arguments.scenarios)
+        .written("--csv", arguments.csv.as_deref())?
+        .written("--json", arguments.output.file())?;
     let environment = arguments.extras.environment()?;
     let curves = arguments.scenarios.iter().map(|path| {
         Ok(Curve {

@@ -9,7 +9,7 @@ use foretoken_search::{GoodputSpec, Metric};
 use crate::commands::Extras;
 use crate::commands::scenario::ScenarioFlags;
 use crate::failure::Failure;
-use crate::output::JsonOutput;
+use crate::output::{Files, JsonOutput};
 
 /// Find the highest rate at which the required share of requests keeps every objective
 ///
@@ -93,6 +93,7 @@ fn limit(text: &str) -> Result<(Metric, f64), String> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    Files::read(arguments.scenario.files()).written("--json", arguments.output.file())?;
     let scenario = arguments.scenario.scenario()?;
     let environment = arguments.extras.environment()?;
     let report = arguments

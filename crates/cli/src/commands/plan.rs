@@ -10,7 +10,7 @@ use crate::commands::Extras;
 use crate::commands::deployment::DeploymentFlags;
 use crate::commands::gateway::relative_to;
 use crate::failure::{Failure, from_file};
-use crate::output::{JsonOutput, print};
+use crate::output::{Files, JsonOutput, print};
 
 /// Plan the memory of a deployment, or the cheapest deployment for a load
 ///
@@ -52,6 +52,7 @@ struct Plan {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    Files::read(&arguments.file).written("--json", arguments.output.file())?;
     match &arguments.file {
         Some(path) => capacity(arguments, path),
         None => memory(arguments),

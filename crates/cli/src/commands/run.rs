@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::commands::Extras;
 use crate::commands::scenario::ScenarioFlags;
 use crate::failure::Failure;
-use crate::output::{JsonOutput, Lines};
+use crate::output::{Files, JsonOutput, Lines};
 
 /// Simulate a deployment under a workload
 ///
@@ -55,6 +55,9 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    Files::read(arguments.scenario.files())
+        .written("--records", arguments.records.as_deref())?
+        .written("--json", arguments.output.file())?;
     let scenario = arguments.scenario()?;
     if let Some(gateway) = &scenario.gateway {
         for warning in gateway.config()?.warnings() {

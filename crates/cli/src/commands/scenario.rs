@@ -84,6 +84,11 @@ impl ScenarioFlags {
         Ok(scenario)
     }
 
+    /// The files that it is read from.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.scenario.iter().chain(&self.workload.workload)
+    }
+
     /// An error with the file that it is about, if what was asked comes from one.
     pub(crate) fn in_file(&self, source: foretoken::Error) -> Failure {
         let path = match (&source, &self.workload.workload) {

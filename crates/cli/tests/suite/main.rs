@@ -4,6 +4,7 @@ mod ablate;
 mod bad_input;
 mod commands;
 mod compare;
+mod files;
 mod fit_runtime;
 mod goodput;
 mod search;

@@ -113,7 +113,7 @@ impl GoodputSpec {
             };
             Ok(scenario.build_with(&resolved)?)
         })?;
-        search.from_replication(first).run()
+        search.starting_at(first).run()
     }
 
     /// The same with the objectives of a scenario, unless it has its own.

@@ -9,7 +9,7 @@ use foretoken_search::{Search, SearchError, SearchSpec};
 
 use crate::commands::Extras;
 use crate::failure::{Failure, from_file, save};
-use crate::output::JsonOutput;
+use crate::output::{Files, JsonOutput};
 
 /// Search for deployments that meet constraints and are best in one or several numbers
 ///
@@ -37,6 +37,11 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let path = &arguments.file;
+    Files::read([path])
+        .written("--log", arguments.log.as_deref())?
+        .written("--csv", arguments.csv.as_deref())?
+        .written("--svg", arguments.svg.as_deref())?
+        .written("--json", arguments.output.file())?;
     let mut spec: SearchSpec = from_file(path)?;
     spec.rebase(path.parent().unwrap_or(Path::new("")));
     if arguments.svg.is_some() && spec.objectives.len() < 2 {

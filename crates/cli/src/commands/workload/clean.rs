@@ -8,10 +8,10 @@ use foretoken::workload::trace::{Bounds, CleanStep, Cleaning, Late, Resampling, 
 use foretoken::workload::{Positive, Rate, Seconds};
 use serde::Deserialize;
 
-use super::generate::{other_than, output_format, write_beside};
+use super::generate::{output_format, write_beside};
 use super::source::TraceFlags;
 use crate::failure::{Failure, from_json, from_yaml, read, save};
-use crate::output::print;
+use crate::output::{other_than, print};
 
 /// Drop or change rows of a trace, step by step, and say what became of each
 ///

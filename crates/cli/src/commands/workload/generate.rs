@@ -8,7 +8,7 @@ use foretoken::workload::trace::{OutputFormat, Row, RowWriter, TraceError};
 
 use super::source::{Answers, made, spec_or_trace};
 use crate::failure::Failure;
-use crate::output::is_closed;
+use crate::output::{is_closed, other_than};
 
 /// Standard output, as a file that rows are written to.
 const STDOUT: &str = "/dev/stdout";
@@ -82,29 +82,6 @@ pub(super) fn write_beside(
     other_than(trace, "--out", Some(out))?;
     let format = output_format(out)?;
     Ok(write_whole(rows, out, format)?)
-}
-
-/// Checks that what a flag would write is not `file`.
-pub(super) fn other_than(
-    file: &Path,
-    flag: &'static str,
-    written: Option<&Path>,
-) -> Result<(), Failure> {
-    let Some(written) = written else {
-        return Ok(());
-    };
-    let is_same = match (file.canonicalize(), written.canonicalize()) {
-        (Ok(file), Ok(written)) => file == written,
-        // One of them is not there yet.
-        _ => file == written,
-    };
-    if is_same {
-        return Err(Failure::BadFlag {
-            flag,
-            problem: format!("{} is read or written already", written.display()),
-        });
-    }
-    Ok(())
 }
 
 /// Writes all rows, or leaves what is there: half of the rows would look like all of them.

@@ -6,11 +6,10 @@ use clap::Args;
 use foretoken::prelude::RngStreams;
 use foretoken::workload::trace::Inspection;
 
-use super::generate::other_than;
 use super::source::{Answers, TraceFlags, description, made};
 use super::{pages, pictures, text};
 use crate::failure::{Failure, write};
-use crate::output::JsonOutput;
+use crate::output::{JsonOutput, other_than};
 
 /// Say what a trace or a workload is like, and what is odd about it
 ///
