@@ -61,6 +61,25 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         );
     }
     println!("verdicts agree on {agree} of {}", MEASURED.len());
+    check(&result, agree)
+}
+
+/// What this has to show.
+fn check(result: &SearchResult, agree: usize) -> Result<(), Box<dyn std::error::Error>> {
+    let run = result.counts.candidates;
+    if run != 420 {
+        return Err(format!("{run} candidates were run: expected are 420").into());
+    }
+    if agree < 7 {
+        return Err(format!("verdicts agree on {agree} of 8: expected are 7 or more").into());
+    }
+    let is_published = |member: &Candidate| {
+        let levels = ["tensor-parallel", "replicas"].map(|knob| member.label(knob));
+        levels == [Some("4"), Some("1")]
+    };
+    if !result.front().any(is_published) {
+        return Err("TP4x1 is not on the front".into());
+    }
     Ok(())
 }
 

@@ -1,5 +1,8 @@
 //! [`SearchError`]: why nothing can be found.
 
+use foretoken::workload::WorkloadError;
+use foretoken::workload::trace::TraceError;
+
 /// Why a search, a plan or a comparison cannot be done.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -39,6 +42,22 @@ pub enum SearchError {
 }
 
 impl SearchError {
+    /// Whether a file could not be read, which may succeed the next time: no fault of what was to be run.
+    pub(crate) fn is_of_reading(&self) -> bool {
+        let Self::Simulation(error) = self else {
+            return false;
+        };
+        match &**error {
+            // What stands in it is checked before the first run.
+            foretoken::Error::RouterConfig { .. } => true,
+            foretoken::Error::Workload(WorkloadError::Trace(error)) => match error {
+                TraceError::InFile { source, .. } => matches!(**source, TraceError::Io { .. }),
+                error => matches!(error, TraceError::Io { .. }),
+            },
+            _ => false,
+        }
+    }
+
     pub(crate) fn out_of_range(
         field: impl Into<String>,
         value: &impl ToString,

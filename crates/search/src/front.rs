@@ -6,7 +6,7 @@ use crate::objective::Judged;
 
 /// Where a candidate stands among all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum Place {
     /// Nobody is at least as good in everything.
     Front,
     /// As good as this one, which is on the front, in all objectives.
@@ -23,17 +23,6 @@ pub(crate) fn dominates(one: &[f64], other: &[f64]) -> bool {
     no_worse && one.iter().zip(other).any(|(one, other)| one < other)
 }
 
-/// The same with constraints first (Deb et al. 2002): feasible before infeasible, and among the
-/// infeasible whoever violates less.
-fn precedes(one: &Judged, other: &Judged) -> bool {
-    match (one.is_feasible(), other.is_feasible()) {
-        (true, true) => dominates(&one.costs, &other.costs),
-        (true, false) => true,
-        (false, true) => false,
-        (false, false) => one.violation < other.violation,
-    }
-}
-
 /// The order in which equals are named, and in which a front is listed: the first objective first,
 /// to the bit.
 fn by_costs(one: &Judged, other: &Judged) -> Ordering {
@@ -47,14 +36,14 @@ fn by_costs(one: &Judged, other: &Judged) -> Ordering {
 
 /// Where each candidate stands. Of several that are equal in all objectives, the one with the best
 /// exact values is on the front, the first objective deciding first, then the first of them.
-pub(crate) fn standings(judged: &[Judged]) -> Vec<Standing> {
+pub(crate) fn places(judged: &[Judged]) -> Vec<Place> {
     let front = front(judged);
-    let standing = |(index, candidate): (usize, &Judged)| {
+    let place = |(index, candidate): (usize, &Judged)| {
         if !candidate.is_feasible() {
-            return Standing::Infeasible;
+            return Place::Infeasible;
         }
         if front.contains(&index) {
-            return Standing::Front;
+            return Place::Front;
         }
         let equal = front
             .iter()
@@ -64,11 +53,11 @@ pub(crate) fn standings(judged: &[Judged]) -> Vec<Standing> {
             members.find(|&&member| dominates(&judged[member].costs, &candidate.costs))
         };
         match equal {
-            Some(&member) => Standing::EqualTo(member),
-            None => better().map_or(Standing::Front, |&member| Standing::DominatedBy(member)),
+            Some(&member) => Place::EqualTo(member),
+            None => better().map_or(Place::Front, |&member| Place::DominatedBy(member)),
         }
     };
-    judged.iter().enumerate().map(standing).collect()
+    judged.iter().enumerate().map(place).collect()
 }
 
 /// The members of the front, the best in the first objective first.
@@ -92,35 +81,55 @@ pub(crate) fn front(judged: &[Judged]) -> Vec<usize> {
     front
 }
 
-/// The rank of each candidate: 0 if nobody precedes it, 1 if only those of rank 0 do, and so on.
+/// The rank of each candidate, with constraints first (Deb et al. 2002): 0 if nobody precedes it, 1 if only
+/// those of rank 0 do, and so on. The feasible come before the infeasible, and of these whoever violates
+/// less before who violates more.
 pub(crate) fn ranks(judged: &[Judged]) -> Vec<usize> {
-    let mut ranks: Vec<Option<usize>> = vec![None; judged.len()];
-    let mut left: Vec<usize> = (0..judged.len()).collect();
-    let mut rank = 0;
-    while !left.is_empty() {
-        let is_first = |&&one: &&usize| {
-            let mut others = left.iter();
-            !others.any(|&other| precedes(&judged[other], &judged[one]))
-        };
-        let first: Vec<usize> = left.iter().filter(is_first).copied().collect();
-        for &index in &first {
-            ranks[index] = Some(rank);
+    let (mut feasible, mut others): (Vec<usize>, Vec<usize>) =
+        (0..judged.len()).partition(|&index| judged[index].is_feasible());
+    let mut ranks = vec![0; judged.len()];
+    feasible.sort_by(|&one, &other| by_costs(&judged[one], &judged[other]));
+    // Whoever comes later in this order dominates nobody before, and who is dominated by one of a front is
+    // so by one of each front before it (Zhang et al. 2015).
+    let mut fronts: Vec<Vec<usize>> = Vec::new();
+    for index in feasible {
+        let costs = &judged[index].costs;
+        let rank = fronts.partition_point(|front| {
+            let mut members = front.iter().rev();
+            members.any(|&member| dominates(&judged[member].costs, costs))
+        });
+        ranks[index] = rank;
+        match fronts.get_mut(rank) {
+            // One of several equals speaks for all.
+            Some(front)
+                if front
+                    .last()
+                    .is_some_and(|&last| judged[last].costs == *costs) => {}
+            Some(front) => front.push(index),
+            None => fronts.push(vec![index]),
         }
-        left.retain(|&index| ranks[index].is_none());
-        rank += 1;
     }
-    ranks.into_iter().flatten().collect()
+    let by_violation =
+        |&one: &usize, &other: &usize| judged[one].violation.total_cmp(&judged[other].violation);
+    others.sort_by(by_violation);
+    let alike = others.chunk_by(|one, other| by_violation(one, other).is_eq());
+    for (rank, members) in (fronts.len()..).zip(alike) {
+        for &index in members {
+            ranks[index] = rank;
+        }
+    }
+    ranks
 }
 
 /// How far each candidate is from its neighbours of the same rank, summed over objectives (Deb et al.
 /// 2002); infinite at the ends.
 pub(crate) fn crowding(judged: &[Judged], ranks: &[usize]) -> Vec<f64> {
     let mut distances = vec![0.0; judged.len()];
-    let worst = ranks.iter().copied().max().unwrap_or(0);
-    for rank in 0..=worst {
-        let mut members: Vec<usize> = (0..judged.len())
-            .filter(|&index| ranks[index] == rank && !judged[index].costs.is_empty())
-            .collect();
+    let mut by_rank: Vec<usize> = (0..judged.len())
+        .filter(|&index| !judged[index].costs.is_empty())
+        .collect();
+    by_rank.sort_by_key(|&index| ranks[index]);
+    for members in by_rank.chunk_by_mut(|&one, &other| ranks[one] == ranks[other]) {
         let objectives = members
             .first()
             .map_or(0, |&index| judged[index].costs.len());
@@ -180,13 +189,13 @@ mod tests {
             judged(0.5, &[0.0, 0.0]),
         ];
         let expected = [
-            Standing::Front,
-            Standing::Front,
-            Standing::EqualTo(0),
-            Standing::DominatedBy(0),
-            Standing::Infeasible,
+            Place::Front,
+            Place::Front,
+            Place::EqualTo(0),
+            Place::DominatedBy(0),
+            Place::Infeasible,
         ];
-        assert_eq!(standings(&all), expected);
+        assert_eq!(places(&all), expected);
         assert_eq!(ranks(&all), [0, 0, 0, 1, 2]);
     }
 
@@ -209,6 +218,24 @@ mod tests {
         assert_eq!(ranks(&all), [3, 2, 1, 0]);
     }
 
+    fn precedes(one: &Judged, other: &Judged) -> bool {
+        match (one.is_feasible(), other.is_feasible()) {
+            (true, true) => dominates(&one.costs, &other.costs),
+            (true, false) => true,
+            (false, true) => false,
+            (false, false) => one.violation < other.violation,
+        }
+    }
+
+    #[test]
+    fn a_hundred_thousand_infeasible_ones_are_sorted_at_once() {
+        let all: Vec<Judged> = (0..100_000_u32)
+            .map(|number| judged(f64::from(100_000 - number), &[f64::from(number)]))
+            .collect();
+        let order = sorted(&all);
+        assert!(order.is_sorted_by(|one, other| one > other));
+    }
+
     fn candidates() -> impl Strategy<Value = Vec<Judged>> {
         // Few values, so that ties occur.
         let one = (0..3_u8, 0..5_u8, 0..5_u8, 0..5_u8);
@@ -224,18 +251,18 @@ mod tests {
     proptest! {
         #[test]
         fn no_member_is_dominated_and_all_others_say_by_whom(all in candidates()) {
-            for (index, standing) in standings(&all).into_iter().enumerate() {
+            for (index, place) in places(&all).into_iter().enumerate() {
                 let costs = &all[index].costs;
                 let beaten = all.iter().any(|c| c.is_feasible() && dominates(&c.costs, costs));
-                match standing {
-                    Standing::Front => prop_assert!(all[index].is_feasible() && !beaten),
-                    Standing::EqualTo(member) => {
+                match place {
+                    Place::Front => prop_assert!(all[index].is_feasible() && !beaten),
+                    Place::EqualTo(member) => {
                         prop_assert!(member != index && all[member].costs == *costs && !beaten);
                     }
-                    Standing::DominatedBy(member) => {
+                    Place::DominatedBy(member) => {
                         prop_assert!(all[member].is_feasible() && dominates(&all[member].costs, costs));
                     }
-                    Standing::Infeasible => prop_assert!(!all[index].is_feasible()),
+                    Place::Infeasible => prop_assert!(!all[index].is_feasible()),
                 }
             }
         }
@@ -252,12 +279,26 @@ mod tests {
         }
 
         #[test]
+        fn a_rank_is_whom_nobody_that_is_left_precedes(all in candidates()) {
+            let ranks = ranks(&all);
+            let mut left: Vec<usize> = (0..all.len()).collect();
+            let mut rank = 0;
+            while !left.is_empty() {
+                let beaten = |one: usize| left.iter().any(|&other| precedes(&all[other], &all[one]));
+                let first: Vec<usize> = left.iter().copied().filter(|&one| !beaten(one)).collect();
+                prop_assert!(first.iter().all(|&one| ranks[one] == rank));
+                left.retain(|one| !first.contains(one));
+                rank += 1;
+            }
+        }
+
+        #[test]
         fn ranks_begin_with_the_front(all in candidates()) {
             let ranks = ranks(&all);
             let best: Vec<usize> = (0..all.len()).filter(|&index| ranks[index] == 0).collect();
             if all.iter().any(Judged::is_feasible) {
                 for index in best {
-                    prop_assert!(!matches!(standings(&all)[index], Standing::DominatedBy(_) | Standing::Infeasible));
+                    prop_assert!(!matches!(places(&all)[index], Place::DominatedBy(_) | Place::Infeasible));
                 }
             }
         }

@@ -111,12 +111,12 @@ impl Journal {
     /// which is then kept.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// If the file cannot be written; that of `evaluate`, of which nothing is kept.
     pub(crate) fn remember(
         &self,
         share: f64,
         settings: &[Setting],
-        evaluate: impl FnOnce() -> Outcome,
+        evaluate: impl FnOnce() -> Result<Outcome, SearchError>,
     ) -> Result<Outcome, SearchError> {
         let settings: Vec<String> = settings.iter().map(Setting::to_string).collect();
         let key = (share.to_string(), settings);
@@ -124,7 +124,7 @@ impl Journal {
         if let Some(outcome) = known().get(&key) {
             return Ok(outcome.clone());
         }
-        let outcome = evaluate();
+        let outcome = evaluate()?;
         if let Some(file) = &self.file {
             file.append(&self.line(&key, &outcome))?;
         }
@@ -234,7 +234,7 @@ mod tests {
         let failure: Outcome = Err("it does not fit".to_owned());
         let journal = open(&path, &METRICS, 10).expect("a new file");
         for (share, outcome) in [(1.0, &outcome), (0.1, &failure)] {
-            let kept = journal.remember(share, &settings, || outcome.clone());
+            let kept = journal.remember(share, &settings, || Ok(outcome.clone()));
             assert_eq!(&kept.expect("written"), outcome);
         }
         let again = open(&path, &METRICS, 10).expect("a log");

@@ -14,6 +14,12 @@ use crate::space::{Digits, Grid};
 /// A grid has at most so many candidates.
 const MAX_GRID: u64 = 1_000_000;
 
+/// A method runs at most so many.
+const MAX_CANDIDATES: u32 = 1_000_000;
+
+/// A generation has at most so many candidates, and there are at most so many generations.
+const MAX_OF_EVOLUTION: u32 = 10_000;
+
 /// Which candidates are run. All draws follow from the search's seed; no candidate is run twice.
 ///
 /// ```
@@ -35,26 +41,26 @@ pub enum Method {
     Grid {},
     /// Some, all alike.
     Random {
-        /// How many.
+        /// How many, at most a million.
         candidates: u32,
     },
     /// An evolution of whole fronts (Deb et al. 2002, NSGA-II): for several objectives, where the grid
     /// is too large.
     NsgaIi {
-        /// Candidates in a generation; 4 or more.
+        /// Candidates in a generation, 4 to 10000.
         population: u32,
-        /// Generations after the first.
+        /// Generations after the first, 1 to 10000.
         generations: u32,
     },
     /// Draws where good candidates were dense and bad ones rare, each knob by itself (tree-structured
     /// Parzen estimators, Bergstra et al. 2011): for few runs.
     Tpe {
-        /// How many candidates.
+        /// How many candidates, at most a million.
         candidates: u32,
     },
     /// Runs all with a small part of the load, the best of them with more, and so on up to the whole.
     SuccessiveHalving {
-        /// How many begin, drawn all alike; by default all of the grid.
+        /// How many begin, drawn all alike, at most a million; by default all of the grid.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         candidates: Option<u32>,
         /// The part of the load that is run first: above 0, below 1. It is a part of the time up to
@@ -83,7 +89,7 @@ impl Method {
         }
     }
 
-    /// Refuses budgets of nothing.
+    /// Refuses budgets of nothing, and those that nobody lives to see the end of.
     pub(crate) fn check(&self) -> Result<(), SearchError> {
         let wrong = |key: &str, value: &dyn core::fmt::Display, allowed: &str| {
             let field = format!("method.{}.{key}", self.name());
@@ -94,16 +100,23 @@ impl Method {
             ))
         };
         match *self {
-            Self::Random { candidates: 0 }
-            | Self::Tpe { candidates: 0 }
+            Self::Random { candidates }
+            | Self::Tpe { candidates }
             | Self::SuccessiveHalving {
-                candidates: Some(0),
+                candidates: Some(candidates),
                 ..
-            } => wrong("candidates", &0, "1 or more"),
-            Self::NsgaIi { population, .. } if population < 4 => {
-                wrong("population", &population, "4 or more")
+            } if !(1..=MAX_CANDIDATES).contains(&candidates) => {
+                let allowed = format!("1 to {MAX_CANDIDATES}");
+                wrong("candidates", &candidates, &allowed)
             }
-            Self::NsgaIi { generations: 0, .. } => wrong("generations", &0, "1 or more"),
+            Self::NsgaIi { population, .. } if !(4..=MAX_OF_EVOLUTION).contains(&population) => {
+                let allowed = format!("4 to {MAX_OF_EVOLUTION}");
+                wrong("population", &population, &allowed)
+            }
+            Self::NsgaIi { generations, .. } if !(1..=MAX_OF_EVOLUTION).contains(&generations) => {
+                let allowed = format!("1 to {MAX_OF_EVOLUTION}");
+                wrong("generations", &generations, &allowed)
+            }
             Self::SuccessiveHalving { first_share, .. }
                 if !(first_share > 0.0 && first_share < 1.0) =>
             {

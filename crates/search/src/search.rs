@@ -5,13 +5,12 @@ mod result;
 mod table;
 
 pub(crate) use evaluator::{Evaluator, Share, whole_s};
-pub use result::{Candidate, Counts, SearchResult, Verdict};
+pub use result::{Candidate, Counts, SearchResult, Standing};
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use foretoken::Scenario;
-use foretoken::dataplane::config::shipped_named;
 use foretoken_calibrate::progress::Progress;
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +20,8 @@ use crate::journal::{Context, Journal};
 use crate::method::Method;
 use crate::metric::Metric;
 use crate::objective::{Bound, Constraint, Objective, check};
+use crate::replications;
+use crate::setting::rebase_scenario;
 use crate::space::{Grid, Space};
 
 /// A search for deployments: what varies, what must hold, what is to be small or large, and how it is
@@ -69,7 +70,8 @@ pub struct SearchSpec {
     /// How candidates are chosen; `grid`, all of them, by default.
     #[serde(default)]
     pub method: Method,
-    /// Runs of each candidate, with replication numbers of their own; numbers are means. 1 by default.
+    /// Runs of each candidate, by replication numbers from the scenario's on, 1 to 1000; numbers are means.
+    /// 1 by default.
     #[serde(default = "one")]
     pub replications: u32,
     /// Of the method's draws; 0 by default. The scenario has its own.
@@ -98,13 +100,7 @@ impl SearchSpec {
 
     /// Takes relative paths, of traces and of routers' configurations, as paths from `folder`.
     pub fn rebase(&mut self, folder: &Path) {
-        self.scenario.workload.rebase(folder);
-        if let Some(gateway) = &mut self.scenario.gateway
-            && let Some(config) = &mut gateway.router_config
-            && config.to_str().and_then(shipped_named).is_none()
-        {
-            *config = folder.join(&*config);
-        }
+        rebase_scenario(&mut self.scenario, folder);
         self.space.rebase(folder);
     }
 
@@ -145,9 +141,8 @@ impl<'a> Search<'a> {
     /// constraints that exclude each other or all candidates, no objective, a method without a budget.
     pub fn new(spec: &'a SearchSpec, environment: &'a Environment) -> Result<Self, SearchError> {
         check(&spec.constraints, &spec.objectives)?;
-        if spec.replications == 0 {
-            return Err(SearchError::out_of_range("replications", &0, "1 or more"));
-        }
+        let (field, first) = ("scenario.replication", spec.scenario.replication);
+        replications::check(spec.replications.into(), field, first)?;
         spec.method.check()?;
         let grid = Grid::new(&spec.space, &spec.scenario, environment)?;
         spec.method.check_grid(&grid)?;
@@ -213,7 +208,8 @@ impl<'a> Search<'a> {
     /// depend on their number, nor on what a log held already.
     ///
     /// # Errors
-    /// If the log cannot be written. A candidate that cannot be run is part of the result.
+    /// If the log cannot be written, or a file that the scenario names can no longer be read. A candidate
+    /// that cannot be run is part of the result.
     pub fn run(self) -> Result<SearchResult, SearchError> {
         let spec = self.spec;
         let journal = self.journal;

@@ -150,13 +150,6 @@ impl Setting {
         }
     }
 
-    /// Takes relative paths in its value as paths from `folder`.
-    pub(crate) fn rebase(&mut self, folder: &Path) {
-        let path = self.path().unwrap_or_default();
-        let path: Vec<String> = path.into_iter().map(str::to_owned).collect();
-        rebase(&path, &mut self.value, folder);
-    }
-
     fn write_into(&self, tree: &mut Value) -> Result<(), SearchError> {
         let mut at = tree;
         for part in self.path()? {
@@ -189,6 +182,25 @@ impl Setting {
         *at = self.value.clone();
         Ok(())
     }
+}
+
+/// Takes relative paths, of traces and of routers' configurations, as paths from `folder`.
+pub(crate) fn rebase_scenario(scenario: &mut Scenario, folder: &Path) {
+    scenario.workload.rebase(folder);
+    if let Some(gateway) = &mut scenario.gateway
+        && let Some(config) = &mut gateway.router_config
+        && config.to_str().and_then(shipped_named).is_none()
+    {
+        *config = folder.join(&*config);
+    }
+}
+
+/// The same in what a key is set to.
+pub(crate) fn rebase_value(key: &str, value: &mut Value, folder: &Path) {
+    let setting = Setting::new(key, Value::Null);
+    let path = setting.path().unwrap_or_default();
+    let path: Vec<String> = path.into_iter().map(str::to_owned).collect();
+    rebase(&path, value, folder);
 }
 
 /// Names of files, as scenarios have them: routers' configurations that are not shipped, and traces.
@@ -305,10 +317,9 @@ mod tests {
 
     #[test]
     fn files_are_looked_for_beside_the_file_that_names_them() {
-        let rebased = |key: &str, value: Value| {
-            let mut setting = Setting::new(key, value);
-            setting.rebase(Path::new("studies"));
-            setting.value.to_string()
+        let rebased = |key: &str, mut value: Value| {
+            rebase_value(key, &mut value, Path::new("studies"));
+            value.to_string()
         };
         assert_eq!(
             rebased("router-config", "mine.yaml".into()),

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Number, Value};
 
 use crate::error::SearchError;
-use crate::setting::Setting;
+use crate::setting::{Setting, rebase_value};
 use ordered::Ordered;
 
 /// A range has at most so many values.
@@ -155,11 +155,7 @@ impl Space {
 
     /// Takes relative paths in levels as paths from `folder`.
     pub(crate) fn rebase(&mut self, folder: &Path) {
-        let rebase = |key: &str, value: &mut Value| {
-            let mut setting = Setting::new(key, value.take());
-            setting.rebase(folder);
-            *value = setting.value;
-        };
+        let rebase = |key: &str, value: &mut Value| rebase_value(key, value, folder);
         for Knob { name, levels } in &mut self.knobs {
             match levels {
                 Levels::Values(values) => values.iter_mut().for_each(|value| rebase(name, value)),

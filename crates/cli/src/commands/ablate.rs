@@ -9,13 +9,13 @@ use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 use foretoken::metrics::Estimate;
 use foretoken_calibrate::progress::Progress;
 use foretoken_search::ablation::{
-    Ablation, AblationReport, AblationValue, Effect, Gain, ShapleyMethod, Step,
+    Ablation, AblationReport, AblationValue, Gain, ShapleyMethod, Step,
 };
 use foretoken_search::{Environment, GoodputSpec, Metric};
 
 use crate::chart::bar;
 use crate::commands::Extras;
-use crate::commands::scenario::{rebase, scenario};
+use crate::commands::scenario::scenario;
 use crate::failure::{Failure, from_file};
 use crate::output::{Files, JsonOutput};
 
@@ -98,7 +98,7 @@ impl Arguments {
 /// Reads an ablation: JSON by its ending, else YAML.
 fn spec(path: &Path) -> Result<Ablation, Failure> {
     let mut ablation: Ablation = from_file(path)?;
-    rebase(path, &mut ablation.scenario);
+    ablation.rebase(path.parent().unwrap_or(Path::new("")));
     Ok(ablation)
 }
 
@@ -107,13 +107,17 @@ const BAR: usize = 24;
 
 fn table(report: &AblationReport) -> String {
     let mut text = format!(
-        "{}: {} without the features, {} with all; gain {} ({})\n\
-         {} coalitions, {} replications; ± is the 95 % confidence interval of paired differences; + is better\n",
+        "{} ({} is better): {} without the features, {} with all; gain {} ({})\n\
+         {} coalitions, {} replications; ± is the 95 % confidence interval of paired differences; a gain above 0 is for the better\n",
         report.value,
+        match report.value {
+            AblationValue::Minimise(_) => "less",
+            _ => "more",
+        },
         show(&report.baseline),
         show(&report.full),
         signed(&report.total),
-        effect(&report.total),
+        report.total.judgement,
         report.coalitions,
         report.replications,
     );
@@ -123,7 +127,7 @@ fn table(report: &AblationReport) -> String {
                 step.feature.clone(),
                 show(&step.worth),
                 signed(&step.gain),
-                effect(&step.gain).to_owned(),
+                step.gain.judgement.to_string(),
             ]
         });
         rows.collect::<Vec<_>>()
@@ -170,7 +174,7 @@ fn table(report: &AblationReport) -> String {
         vec![
             share.feature.clone(),
             signed(&share.gain),
-            effect(&share.gain).to_owned(),
+            share.gain.judgement.to_string(),
             number(share.least),
             number(share.most),
             bar(length, BAR),
@@ -232,13 +236,5 @@ fn digits(value: f64) -> usize {
         10.0.. => 2,
         0.0 => 0,
         _ => 3,
-    }
-}
-
-fn effect(gain: &Gain) -> &'static str {
-    match gain.effect {
-        Effect::Better => "better",
-        Effect::Worse => "worse",
-        _ => "not distinguishable",
     }
 }

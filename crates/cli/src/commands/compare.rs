@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 use foretoken::metrics::Estimate;
-use foretoken_search::Metric;
-use foretoken_search::compare::{Cell, Compared, Comparison, Judgement, Row, Variant};
+use foretoken_search::compare::{Cell, Compared, Comparison, Row, Variant};
+use foretoken_search::{Judgement, Metric};
 
 use crate::commands::Extras;
 use crate::commands::scenario::scenario;
@@ -20,11 +20,11 @@ use crate::output::{Files, JsonOutput};
 /// others are compared with. A verdict needs the whole 95 % interval of the paired differences on one side of 0.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Scenario files (YAML or JSON), two or more; the workload, the objectives and the seed of the first are taken for
-    /// all
+    /// Scenario files (YAML or JSON), two or more; the workload, the objectives, the seed and the replication number of
+    /// the first are taken for all
     #[arg(required = true, num_args = 2.., value_name = "SCENARIO")]
     scenarios: Vec<PathBuf>,
-    /// How often each scenario runs
+    /// How often each scenario runs, 1 to 1000 times; counted from the replication number of the first
     #[arg(long, value_name = "N", default_value_t = 5)]
     replications: u64,
     /// What is compared, as `ttft-p99-ms` or `usd-per-hour`; may be given several times [default: all that matter to
@@ -69,6 +69,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut comparison = Comparison::new()
         .workload(arguments.name(&arguments.scenarios[0]), first.workload)
         .seed(arguments.seed.unwrap_or(first.seed))
+        .first_replication(first.replication)
         .replications(arguments.replications);
     for (path, mut scenario) in arguments.scenarios.iter().zip(scenarios) {
         let name = arguments.name(path);

@@ -14,7 +14,8 @@ fn features_of_a_file_are_told_in_three_ways() {
     let path = file("ablation.yaml", spec(features));
     let table = succeeds(&format!("ablate --spec {path}"));
     for part in [
-        "ttft-mean-ms",
+        "ttft-mean-ms (less is better): ",
+        "a gain above 0 is for the better",
         "4 coalitions, 3 replications",
         "Ladder",
         "Leave one out",
@@ -28,7 +29,43 @@ fn features_of_a_file_are_told_in_three_ways() {
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(json["value"]["minimise"], "ttft-mean-ms");
     assert_eq!(json["shapley"][0]["feature"], "wide");
-    assert_eq!(json["shapley"][0]["gain"]["effect"], "better");
+    assert_eq!(json["shapley"][0]["gain"]["judgement"], "better");
+}
+
+#[test]
+fn features_are_judged_by_goodput_where_there_are_objectives() {
+    let features = "[{ name: narrow, set: { max-num-seqs: 2 } }]";
+    let path = file("aimless-ablation.yaml", spec(features));
+    let line = "--goodput --replications 1";
+    refuses(&format!("ablate --spec {path} {line}"), &["slos is empty"]);
+    let slos = "slos: { standard: { ttft-ms: 2000 } }\n".to_owned();
+    let scenario = format!("{SCENARIO}{slos}").replace('\n', "\n  ");
+    let value = "value: { goodput: { window-s: 5, resolution: 0.05, max-doublings: 0 } }";
+    let text = format!("scenario:\n  {scenario}\nfeatures: {features}\n{value}\n");
+    let path = file("goodput-ablation.yaml", text);
+    for line in [
+        format!("ablate --spec {path} --replications 2"),
+        format!("ablate --spec {path} {line}"),
+    ] {
+        let table = succeeds(&line);
+        assert!(table.contains("goodput-rps (more is better): "), "{table}");
+        let json = succeeds(&format!("{line} --json -"));
+        let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        let gain = json["total"]["estimate"]["mean"].as_f64();
+        assert!(gain < Some(0.0), "{json}");
+    }
+}
+
+/// A router's configuration that a feature names stands beside the file.
+#[test]
+fn files_of_features_stand_beside_the_ablation() {
+    file(
+        "feature-router.yaml",
+        include_str!("../../../dataplane/configs/optimized-baseline.yaml"),
+    );
+    let features = "[{ name: routed, set: { router-config: feature-router.yaml } }]";
+    let path = file("routed-ablation.yaml", spec(features));
+    succeeds(&format!("ablate --spec {path} --replications 1"));
 }
 
 #[test]

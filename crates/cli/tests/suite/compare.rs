@@ -35,6 +35,26 @@ fn a_faster_deployment_is_better_and_the_same_one_is_the_same() {
 }
 
 #[test]
+fn replications_are_counted_from_the_number_of_the_first_scenario() {
+    let one = file("compare-zeroth.yaml", SCENARIO);
+    let later = file("compare-fourth.yaml", format!("replication: 4\n{SCENARIO}"));
+    let values = |line: &str| {
+        let compared = json(&format!("compare {line} --metric ttft-mean-ms --json -"));
+        let values = compared["rows"][0]["cells"][0]["values"].as_array();
+        values.expect("numbers").clone()
+    };
+    let all = values(&format!("{one} {later} --replications 6"));
+    let last = values(&format!("{later} {one} --replications 2"));
+    assert_eq!(last, all[4..]);
+    let beyond = format!("replication: 18446744073709551615\n{SCENARIO}");
+    let beyond = file("compare-beyond.yaml", beyond);
+    refuses(
+        &format!("compare {beyond} {one}"),
+        &["replication is 18446744073709551615: allowed is at most"],
+    );
+}
+
+#[test]
 fn what_cannot_be_compared_is_said_by_name() {
     let one = file("alone.yaml", SCENARIO);
     let other = file("compare-bad.yaml", SCENARIO.replace("gpu: H100", "gpu: H1"));

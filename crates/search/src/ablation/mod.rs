@@ -47,6 +47,6 @@ mod study;
 #[cfg(test)]
 mod tests;
 
-pub use report::{AblationReport, Effect, Gain, Share, Step};
+pub use report::{AblationReport, Gain, Share, Step};
 pub use shapley::ShapleyMethod;
 pub use spec::{Ablation, AblationValue, Feature};

@@ -5,6 +5,8 @@ use serde::Serialize;
 
 use super::shapley::ShapleyMethod;
 use super::spec::AblationValue;
+use crate::judgement::Judgement;
+use crate::metric::Direction;
 
 /// What features are worth, in three ways.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -43,21 +45,8 @@ pub struct Gain {
     /// was drawn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampling_half_width: Option<f64>,
-    /// Whether it can be told from nothing.
-    pub effect: Effect,
-}
-
-/// What a feature does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum Effect {
-    /// The value is better with it.
-    Better,
-    /// The value is worse with it.
-    Worse,
-    /// The interval of the difference holds zero, or there is none.
-    NotDistinguishable,
+    /// Whether the value is better with the feature, and whether that can be told from nothing.
+    pub judgement: Judgement,
 }
 
 impl Gain {
@@ -65,17 +54,15 @@ impl Gain {
     pub(super) fn of(differences: &[f64], drawn: Option<&[f64]>) -> Self {
         let estimate = Estimate::of(differences).expect("there is a replication at least");
         let sampling_half_width = drawn.and_then(|drawn| Estimate::of(drawn)?.half_width);
-        let mut gain = Self {
+        let mut widened = estimate;
+        widened.half_width = widened
+            .half_width
+            .map(|half_width| half_width + sampling_half_width.unwrap_or(0.0));
+        Self {
             estimate,
             sampling_half_width,
-            effect: Effect::NotDistinguishable,
-        };
-        gain.effect = match gain.half_width() {
-            Some(half_width) if estimate.mean > half_width => Effect::Better,
-            Some(half_width) if estimate.mean < -half_width => Effect::Worse,
-            _ => Effect::NotDistinguishable,
-        };
-        gain
+            judgement: Judgement::of(&widened, Direction::Maximise),
+        }
     }
 
     /// Half the width of its interval: that of the replications and, where orders were drawn, that of
@@ -92,9 +79,9 @@ impl Gain {
 pub struct Step {
     /// The feature.
     pub feature: String,
-    /// The value there.
+    /// The value there, in its own unit and as it was measured: of a latency less is better.
     pub worth: Estimate,
-    /// What the feature adds.
+    /// What the feature adds; positive is better.
     pub gain: Gain,
 }
 
@@ -104,10 +91,11 @@ pub struct Step {
 pub struct Share {
     /// The feature.
     pub feature: String,
-    /// What it adds on average over all orders.
+    /// What it adds on average over all orders; positive is better.
     pub gain: Gain,
-    /// The least that it adds to any set of others that was run.
+    /// The least that it adds to any set of others that was run, on average over the replications: in the
+    /// unit of the value, positive is better, as of [`Gain::estimate`].
     pub least: f64,
-    /// The most.
+    /// The most, likewise.
     pub most: f64,
 }

@@ -1,6 +1,7 @@
 //! [`Ablation`]: which features of what, and what they are to be good for.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use foretoken::Scenario;
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,8 @@ use crate::environment::Environment;
 use crate::error::SearchError;
 use crate::goodput::GoodputSpec;
 use crate::metric::{Direction, LatencyKind, Metric};
-use crate::setting::Setting;
+use crate::replications;
+use crate::setting::{Setting, rebase_scenario, rebase_value};
 
 /// Which features of what, and what they are to be good for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -152,9 +154,10 @@ impl Ablation {
         }
         for coalition in study.coalitions() {
             self.scenario_of(coalition)
-                .and_then(
-                    |scenario| Ok(scenario.build(&environment.catalog, &environment.physics)?),
-                )
+                .and_then(|scenario| {
+                    self.check_replications(&scenario)?;
+                    Ok(scenario.build(&environment.catalog, &environment.physics)?)
+                })
                 .map_err(|error| study.failed(coalition, error))?;
         }
         study.run(
@@ -165,6 +168,20 @@ impl Ablation {
             },
             progress,
         )
+    }
+
+    /// Takes relative paths, of traces and of routers' configurations, as paths from `folder`.
+    pub fn rebase(&mut self, folder: &Path) {
+        rebase_scenario(&mut self.scenario, folder);
+        let settings = self.features.iter_mut();
+        for (key, value) in settings.flat_map(|feature| &mut feature.set) {
+            rebase_value(key, value, folder);
+        }
+    }
+
+    fn check_replications(&self, scenario: &Scenario) -> Result<(), SearchError> {
+        let field = "scenario.replication";
+        replications::check(self.replications.into(), field, scenario.replication)
     }
 
     /// The scenario with a coalition's features.
@@ -188,14 +205,7 @@ impl Ablation {
         for (number, feature) in self.features.iter().enumerate() {
             self.check_feature(number, feature)?;
         }
-        if !(1..=1000).contains(&self.replications) {
-            let value = &self.replications;
-            return Err(SearchError::out_of_range(
-                "replications",
-                value,
-                "1 to 1000",
-            ));
-        }
+        self.check_replications(&self.scenario)?;
         Study::new(
             self.features.iter().map(|feature| feature.name.clone()),
             self.value.clone(),

@@ -188,7 +188,7 @@ mod tests {
     use foretoken::des_kernel::RngStreams;
 
     use super::*;
-    use crate::ablation::Effect;
+    use crate::judgement::Judgement;
 
     /// Noise of a replication that all coalitions share, and a little of their own.
     fn noisy(on: Coalition, replication: u32, value: f64) -> f64 {
@@ -241,16 +241,16 @@ mod tests {
         }
         assert!((report.shapley[0].least - 10.0).abs() < 0.1);
         assert!((report.shapley[0].most - 20.0).abs() < 0.1);
-        let effects: Vec<Effect> = report
+        let effects: Vec<Judgement> = report
             .shapley
             .iter()
-            .map(|share| share.gain.effect)
+            .map(|share| share.gain.judgement)
             .collect();
         let expected = [
-            Effect::Better,
-            Effect::Better,
-            Effect::NotDistinguishable,
-            Effect::Worse,
+            Judgement::Better,
+            Judgement::Better,
+            Judgement::NotDistinguishable,
+            Judgement::Worse,
         ];
         assert_eq!(effects, expected);
         assert_eq!(report.coalitions, 16);
@@ -260,8 +260,8 @@ mod tests {
     fn of_a_cost_less_is_better() {
         let cost = AblationValue::Minimise("ttft-mean-ms".parse().expect("a metric"));
         let report = run(&study(4, ShapleyMethod::Exact {}, cost));
-        assert_eq!(report.shapley[0].gain.effect, Effect::Worse);
-        assert_eq!(report.shapley[3].gain.effect, Effect::Better);
+        assert_eq!(report.shapley[0].gain.judgement, Judgement::Worse);
+        assert_eq!(report.shapley[3].gain.judgement, Judgement::Better);
         near(&report.total.estimate, -22.0);
         assert!(report.full.mean > report.baseline.mean);
     }
@@ -300,11 +300,11 @@ mod tests {
         let effects = run(&study)
             .shapley
             .into_iter()
-            .map(|share| share.gain.effect);
+            .map(|share| share.gain.judgement);
         assert!(
             effects
                 .into_iter()
-                .all(|effect| effect == Effect::NotDistinguishable)
+                .all(|effect| effect == Judgement::NotDistinguishable)
         );
     }
 

@@ -4,7 +4,7 @@ use foretoken::workload::{LengthSpec, Synthetic};
 use foretoken::{Deployment, Scenario};
 
 use super::*;
-use crate::{Environment, Metric};
+use crate::{Environment, GoodputSpec, Judgement, Metric};
 
 fn scenario() -> Scenario {
     let mut deployment = Deployment::new("Qwen/Qwen2.5-7B-Instruct", "L4", 1);
@@ -43,12 +43,72 @@ fn a_feature_that_does_nothing_has_an_interval_that_holds_zero() {
     ]));
     let idle = &report.shapley[0].gain;
     assert!(idle.estimate.low() <= 0.0 && idle.estimate.high() >= 0.0);
-    assert_eq!(idle.effect, Effect::NotDistinguishable);
+    assert_eq!(idle.judgement, Judgement::NotDistinguishable);
     let wide = &report.shapley[1].gain;
     assert_eq!(
-        (wide.effect, wide.estimate),
-        (Effect::Better, report.total.estimate)
+        (wide.judgement, wide.estimate),
+        (Judgement::Better, report.total.estimate)
     );
+}
+
+/// The highest rate that keeps the scenario's objectives, sought roughly.
+fn goodput() -> AblationValue {
+    AblationValue::Goodput(GoodputSpec {
+        window_s: Some(5.0),
+        max_doublings: 0,
+        resolution: 0.05,
+        ..GoodputSpec::default()
+    })
+}
+
+#[test]
+fn shares_of_goodput_sum_to_the_total_and_an_idle_feature_has_none_of_it() {
+    let mut ablation = ablation(vec![
+        Feature::new("wide", "tensor-parallel", 2),
+        Feature::new("idle", "block-size", 16),
+        Feature::new("few seats", "max-num-seqs", 6),
+    ]);
+    let slos = r#"{ "standard": { "ttft-ms": 800, "tpot-ms": 100 } }"#;
+    ablation.scenario.slos = serde_json::from_str(slos).expect("objectives");
+    ablation.value = goodput();
+    ablation.replications = 2;
+    let report = run(&ablation);
+    let means = |share: &Share| share.gain.estimate.mean;
+    let (sum, total) = (
+        report.shapley.iter().map(means).sum::<f64>(),
+        report.total.estimate.mean,
+    );
+    assert!((sum - total).abs() < 1e-9, "{sum} is not {total}");
+    let [wide, idle, few] = &report.shapley[..] else {
+        panic!("{report:?}");
+    };
+    assert!(
+        report.baseline.mean > 0.0 && means(wide) > 0.5,
+        "{report:?}"
+    );
+    assert!(means(few) < -0.5, "{few:?}");
+    // The others differ between replications.
+    assert!(wide.gain.estimate.half_width > Some(0.0), "{wide:?}");
+    assert!(idle.gain.estimate.low() <= 0.0 && idle.gain.estimate.high() >= 0.0);
+    assert_eq!(idle.gain.judgement, Judgement::NotDistinguishable);
+}
+
+#[test]
+fn files_of_features_are_looked_for_beside_the_file_that_names_them() {
+    let mut ablation = ablation(vec![
+        Feature::new("mine", "router-config", "mine.yaml").and("replicas", 2),
+    ]);
+    ablation.scenario.gateway = Some(foretoken::GatewaySpec {
+        router_config: Some("old.yaml".into()),
+        ..foretoken::GatewaySpec::default()
+    });
+    ablation.rebase(std::path::Path::new("studies"));
+    assert_eq!(
+        ablation.features[0].set["router-config"],
+        "studies/mine.yaml"
+    );
+    let gateway = ablation.scenario.gateway.expect("it is there");
+    assert_eq!(gateway.router_config, Some("studies/old.yaml".into()));
 }
 
 #[test]
@@ -122,4 +182,20 @@ fn what_makes_no_sense_is_refused_by_name_before_the_first_run() {
     let mut none = ablation(vec![one()]);
     none.replications = 0;
     assert!(refused(&none).starts_with("replications is 0: allowed is 1 to 1000"));
+    let mut beyond = ablation(vec![one()]);
+    beyond.scenario.replication = u64::MAX;
+    let problem = refused(&beyond);
+    assert!(
+        problem.starts_with("scenario.replication is 18446744073709551615: "),
+        "{problem}"
+    );
+    let late = Feature::new("late", "replication", u64::MAX);
+    let problem = refused(&ablation(vec![late]));
+    assert!(
+        problem.starts_with("with late: scenario.replication is 1844"),
+        "{problem}"
+    );
+    let mut aimless = ablation(vec![one()]);
+    aimless.value = goodput();
+    assert!(refused(&aimless).starts_with("slos is empty"));
 }

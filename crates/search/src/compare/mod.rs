@@ -11,8 +11,10 @@ use foretoken::sweep;
 use foretoken::workload::WorkloadSpec;
 
 use crate::error::SearchError;
+pub use crate::judgement::Judgement;
+use crate::replications;
 pub use measure::Measure;
-pub use result::{Cell, ClassComparison, Compared, Judgement, Row};
+pub use result::{Cell, ClassComparison, Compared, Row};
 pub use variant::{Observed, Trial, Variant};
 
 /// Variants, be they policies or deployments, on the same workloads with the same seeds.
@@ -49,6 +51,7 @@ pub struct Comparison<'a> {
     variants: Vec<Variant<'a>>,
     workloads: Vec<(String, WorkloadSpec)>,
     replications: u64,
+    first_replication: u64,
     seed: u64,
     measures: Vec<Measure>,
     slos: Slos,
@@ -64,12 +67,13 @@ impl Default for Comparison<'_> {
 }
 
 impl<'a> Comparison<'a> {
-    /// Nothing to compare yet; five replications, seed 0.
+    /// Nothing to compare yet; five replications from 0, seed 0.
     pub const fn new() -> Self {
         Self {
             variants: Vec::new(),
             workloads: Vec::new(),
             replications: REPLICATIONS,
+            first_replication: 0,
             seed: 0,
             measures: Vec::new(),
             slos: Slos::NONE,
@@ -94,9 +98,15 @@ impl<'a> Comparison<'a> {
         self
     }
 
-    /// How often each variant meets each workload, with draws of its own each time.
+    /// How often each variant meets each workload, 1 to 1000 times, with draws of its own each time.
     pub const fn replications(mut self, replications: u64) -> Self {
         self.replications = replications;
+        self
+    }
+
+    /// The number of the first replication; the others follow.
+    pub const fn first_replication(mut self, replication: u64) -> Self {
+        self.first_replication = replication;
         self
     }
 
@@ -135,6 +145,7 @@ impl<'a> Comparison<'a> {
                 .map(|(name, _)| name.clone())
                 .collect(),
             replications: self.replications,
+            first_replication: self.first_replication,
             seed: self.seed,
             rows: result::rows(&self.measures, &by_variant),
             classes: result::classes(&by_variant),
@@ -178,20 +189,13 @@ impl<'a> Comparison<'a> {
         if self.workloads.is_empty() {
             return Err(SearchError::out_of_range("workloads", &0, "1 or more"));
         }
-        if !(1..=100_000).contains(&self.replications) {
-            let allowed = "1 to 100000";
-            return Err(SearchError::out_of_range(
-                "replications",
-                &self.replications,
-                allowed,
-            ));
-        }
+        replications::check(self.replications, "replication", self.first_replication)?;
         let trial = |(name, workload)| {
-            (0..self.replications).map(move |replication| Trial {
+            (0..self.replications).map(move |number| Trial {
                 name,
                 workload,
                 seed: self.seed,
-                replication,
+                replication: self.first_replication + number,
                 slos: &self.slos,
             })
         };
@@ -304,6 +308,26 @@ mod tests {
         let measured = environment.measure(&scenario).expect("valid");
         assert_eq!(digest(&own), measured.prediction.report.digest);
         assert_ne!(digest(&own), digest(&other));
+    }
+
+    #[test]
+    fn replications_are_counted_from_the_first() {
+        let values = |comparison: Comparison<'_>| {
+            let compared = comparison.run().expect("valid");
+            compared.rows[0].cells[0].values.clone()
+        };
+        // Three of each of two workloads.
+        let (all, later) = (
+            values(comparison()),
+            values(comparison().first_replication(1).replications(2)),
+        );
+        assert_eq!(later, [&all[1..3], &all[4..]].concat());
+        let beyond = comparison().first_replication(u64::MAX).run();
+        let problem = beyond.expect_err("there is no such number").to_string();
+        assert!(
+            problem.starts_with("replication is 18446744073709551615: "),
+            "{problem}"
+        );
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! [`Compared`]: what a comparison came to.
 
-use core::fmt;
 use std::collections::BTreeSet;
 
-use foretoken::metrics::{Estimate, Summary, Verdict};
+use foretoken::metrics::{Estimate, Summary};
 use foretoken::workload::SloClass;
 use serde::Serialize;
 
 use crate::compare::{Measure, Observed};
+use crate::judgement::Judgement;
 use crate::metric::{Direction, LatencyKind, Statistic};
 
 /// What a comparison came to.
@@ -20,6 +20,8 @@ pub struct Compared {
     pub workloads: Vec<String>,
     /// How often each variant met each workload.
     pub replications: u64,
+    /// The number of the first replication; the others follow.
+    pub first_replication: u64,
     /// Names the experiment.
     pub seed: u64,
     /// What was compared, without what no run has.
@@ -63,43 +65,6 @@ pub struct Cell {
     pub difference: Option<Estimate>,
     /// What that says; `None` for the first variant, and without pairs.
     pub judgement: Option<Judgement>,
-}
-
-/// How a variant compares with the first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum Judgement {
-    /// The whole interval of the difference is on the better side.
-    Better,
-    /// The whole interval of the difference is on the worse side.
-    Worse,
-    /// The interval holds 0, or a single pair gives none.
-    NotDistinguishable,
-}
-
-impl fmt::Display for Judgement {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Better => "better",
-            Self::Worse => "worse",
-            Self::NotDistinguishable => "not distinguishable",
-        })
-    }
-}
-
-impl Judgement {
-    fn of(difference: &Estimate, direction: Direction) -> Self {
-        match (difference.verdict(), direction) {
-            (Verdict::Above, Direction::Maximise) | (Verdict::Below, Direction::Minimise) => {
-                Self::Better
-            }
-            (Verdict::Above, Direction::Minimise) | (Verdict::Below, Direction::Maximise) => {
-                Self::Worse
-            }
-            _ => Self::NotDistinguishable,
-        }
-    }
 }
 
 impl Cell {

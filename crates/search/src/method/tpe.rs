@@ -44,7 +44,7 @@ pub(super) fn run(
         let size = BATCH.min(candidates - known.len());
         let mut batch: Vec<Digits> = Vec::with_capacity(size);
         while batch.len() < size {
-            let is_new = |digits: &Digits| !known.contains(digits) && !batch.contains(digits);
+            let is_new = |digits: &Digits| !evaluator.knows(digits) && !batch.contains(digits);
             let asked = (0..RETRIES)
                 .map(|_| grid.nearest(ask(&mut estimators, &mut draws)))
                 .find(is_new);

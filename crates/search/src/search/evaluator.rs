@@ -13,6 +13,7 @@ use crate::error::SearchError;
 use crate::journal::{Journal, Outcome};
 use crate::metric::Metric;
 use crate::objective::{Constraint, Judged, Objective, judge};
+use crate::replications;
 use crate::space::{Digits, Grid};
 
 /// Runs candidates on all of rayon's threads and keeps what they gave. Results do not depend on the
@@ -67,7 +68,7 @@ impl Evaluator<'_> {
     /// How good these candidates are with this share of the load, in their order.
     ///
     /// # Errors
-    /// If the journal cannot be written. What is wrong with a candidate is its outcome.
+    /// If the journal cannot be written, or a file not be read. What is wrong with a candidate is its outcome.
     pub(crate) fn evaluate(
         &mut self,
         candidates: &[Digits],
@@ -121,7 +122,10 @@ impl Evaluator<'_> {
 
     fn remembered(&self, digits: &Digits, share: Share) -> Result<Outcome, SearchError> {
         let settings = self.grid.settings(digits);
-        let run = || self.run(digits, share).map_err(|error| error.to_string());
+        let run = || match self.run(digits, share) {
+            Err(error) if error.is_of_reading() => Err(error),
+            outcome => Ok(outcome.map_err(|error| error.to_string())),
+        };
         let outcome = self.journal.remember(share.get(), &settings, run);
         self.progress.advance();
         outcome
@@ -135,6 +139,8 @@ impl Evaluator<'_> {
         }
         let mut sums = vec![Some(0.0); self.metrics.len()];
         let first = scenario.replication;
+        // A candidate may have a number of its own.
+        replications::check(self.replications.into(), "replication", first)?;
         for replication in 0..self.replications {
             scenario.replication = first + u64::from(replication);
             let measured = self.environment.measure(&scenario)?;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Serialize, Serializer};
 
 use super::{Evaluator, SearchSpec, Share};
-use crate::front::{Standing, front, standings};
+use crate::front::{Place, front, places};
 use crate::journal::Outcome;
 use crate::method::Method;
 use crate::metric::Metric;
@@ -70,14 +70,14 @@ pub struct Candidate {
     #[serde(serialize_with = "as_map")]
     pub metrics: Vec<(Metric, Option<f64>)>,
     /// Where it stands.
-    pub verdict: Verdict,
+    pub standing: Standing,
 }
 
 /// Where a candidate stands.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum Verdict {
+pub enum Standing {
     /// On the front: nobody is at least as good in all objectives and better in one.
     Front,
     /// As good in all objectives as that one on the front, which is named in place of all of them: its exact
@@ -108,17 +108,17 @@ impl SearchResult {
                 _ => Judged::failed(),
             })
             .collect();
-        let standings = standings(&judged);
+        let places = places(&judged);
         let candidates: Vec<Candidate> = runs
             .iter()
-            .zip(standings)
+            .zip(places)
             .enumerate()
-            .map(|(index, (&(digits, share, outcome), standing))| {
+            .map(|(index, (&(digits, share, outcome), place))| {
                 let metrics = numbers(evaluator.metrics, outcome);
-                let verdict = match outcome {
-                    Err(reason) => Verdict::Failed(reason.clone()),
-                    Ok(_) if share != Share::WHOLE => Verdict::Stopped(share.get()),
-                    Ok(_) => verdict(standing, spec, &metrics),
+                let standing = match outcome {
+                    Err(reason) => Standing::Failed(reason.clone()),
+                    Ok(_) if share != Share::WHOLE => Standing::Stopped(share.get()),
+                    Ok(_) => standing(place, spec, &metrics),
                 };
                 let labels = evaluator.grid.labels(digits);
                 Candidate {
@@ -126,7 +126,7 @@ impl SearchResult {
                     knobs: evaluator.grid.names().into_iter().zip(labels).collect(),
                     settings: evaluator.grid.settings(digits),
                     metrics,
-                    verdict,
+                    standing,
                 }
             })
             .collect();
@@ -147,7 +147,7 @@ impl SearchResult {
         numbers.filter_map(|&number| self.candidates.get(number - 1))
     }
 
-    /// All candidates as CSV: knobs, numbers, verdict.
+    /// All candidates as CSV: knobs, numbers, standing.
     pub fn csv(&self) -> String {
         let mut writer = csv::Writer::from_writer(Vec::new());
         let Some(first) = self.candidates.first() else {
@@ -159,7 +159,7 @@ impl SearchResult {
             .chain(knobs)
             .chain(metrics);
         let rows = self.candidates.iter().map(Candidate::row);
-        let header = header.chain(["verdict".to_owned(), "detail".to_owned()]);
+        let header = header.chain(["standing".to_owned(), "detail".to_owned()]);
         for row in core::iter::once(header.collect()).chain(rows) {
             let row: Vec<String> = row;
             writer
@@ -187,8 +187,8 @@ impl Candidate {
     /// Whether it meets all constraints.
     pub const fn is_feasible(&self) -> bool {
         matches!(
-            self.verdict,
-            Verdict::Front | Verdict::EqualTo(_) | Verdict::DominatedBy(_)
+            self.standing,
+            Standing::Front | Standing::EqualTo(_) | Standing::DominatedBy(_)
         )
     }
 
@@ -196,16 +196,16 @@ impl Candidate {
         let labels = self.knobs.iter().map(|(_, label)| label.clone());
         let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
         let values = self.metrics.iter().map(|(_, value)| number(*value));
-        let (verdict, detail) = self.verdict.in_words();
+        let (standing, detail) = self.standing.in_words();
         core::iter::once(self.number.to_string())
             .chain(labels)
             .chain(values)
-            .chain([verdict.to_owned(), detail])
+            .chain([standing.to_owned(), detail])
             .collect()
     }
 }
 
-impl Verdict {
+impl Standing {
     fn in_words(&self) -> (&'static str, String) {
         match self {
             Self::Front => ("front", String::new()),
@@ -228,21 +228,21 @@ impl Counts {
             ..Self::default()
         };
         for candidate in candidates {
-            match &candidate.verdict {
-                Verdict::Front | Verdict::EqualTo(_) | Verdict::DominatedBy(_) => {
+            match &candidate.standing {
+                Standing::Front | Standing::EqualTo(_) | Standing::DominatedBy(_) => {
                     counts.feasible += 1;
                 }
-                Verdict::Infeasible(violated) => {
+                Standing::Infeasible(violated) => {
                     counts.infeasible += 1;
                     for constraint in violated {
                         *counts.violated.entry(constraint.to_string()).or_default() += 1;
                     }
                 }
-                Verdict::Failed(reason) => {
+                Standing::Failed(reason) => {
                     counts.failed += 1;
                     *counts.failures.entry(reason.clone()).or_default() += 1;
                 }
-                Verdict::Stopped(_) => counts.stopped += 1,
+                Standing::Stopped(_) => counts.stopped += 1,
             }
         }
         counts
@@ -256,26 +256,26 @@ fn numbers(metrics: &[Metric], outcome: &Outcome) -> Vec<(Metric, Option<f64>)> 
 }
 
 /// Of a candidate that was run with the whole load.
-fn verdict(standing: Standing, spec: &SearchSpec, metrics: &[(Metric, Option<f64>)]) -> Verdict {
+fn standing(place: Place, spec: &SearchSpec, metrics: &[(Metric, Option<f64>)]) -> Standing {
     let value = |metric: Metric| {
         let found = metrics.iter().find(|(known, _)| *known == metric);
         found.and_then(|(_, value)| *value)
     };
     let is_violated =
         |constraint: &&Constraint| constraint.violation(value(constraint.metric)) > 0.0;
-    match standing {
-        Standing::Front => Verdict::Front,
-        Standing::EqualTo(index) => Verdict::EqualTo(index + 1),
-        Standing::DominatedBy(index) => Verdict::DominatedBy(index + 1),
-        Standing::Infeasible => {
+    match place {
+        Place::Front => Standing::Front,
+        Place::EqualTo(index) => Standing::EqualTo(index + 1),
+        Place::DominatedBy(index) => Standing::DominatedBy(index + 1),
+        Place::Infeasible => {
             let violated = spec.constraints.iter().filter(is_violated);
             let violated: Vec<Constraint> = violated.copied().collect();
             let mut metrics = spec.objectives.iter().map(|objective| objective.metric);
             match metrics.find(|&metric| value(metric).is_none()) {
                 Some(metric) if violated.is_empty() => {
-                    Verdict::Failed(format!("the run has no {metric}"))
+                    Standing::Failed(format!("the run has no {metric}"))
                 }
-                _ => Verdict::Infeasible(violated),
+                _ => Standing::Infeasible(violated),
             }
         }
     }

@@ -4,7 +4,7 @@ use core::fmt;
 
 use comfy_table::{Cell, CellAlignment, LineStyle, Table, TableStyle};
 
-use super::result::{Candidate, Counts, SearchResult, Verdict};
+use super::result::{Candidate, Counts, SearchResult, Standing};
 
 /// Names of columns have lines of this many characters at most, where hyphens allow it.
 const HEADER_WIDTH: usize = 11;
@@ -48,11 +48,11 @@ impl SearchResult {
     }
 
     fn row(&self, member: &Candidate) -> Vec<String> {
-        let equal = Verdict::EqualTo(member.number);
+        let equal = Standing::EqualTo(member.number);
         let equals = self
             .candidates
             .iter()
-            .filter(|other| other.verdict == equal);
+            .filter(|other| other.standing == equal);
         let mut row = vec![member.number.to_string()];
         row.extend(member.knobs.iter().map(|(_, label)| label.clone()));
         row.extend(member.metrics.iter().map(|(_, value)| number(*value)));
@@ -80,14 +80,14 @@ impl SearchResult {
                 write!(f, ", {count} {what}")?;
             }
         }
-        let with = |verdict: fn(&Verdict) -> bool| {
+        let with = |standing: fn(&Standing) -> bool| {
             let candidates = self.candidates.iter();
             candidates
-                .filter(|candidate| verdict(&candidate.verdict))
+                .filter(|candidate| standing(&candidate.standing))
                 .count()
         };
-        let equal = with(|verdict| matches!(verdict, Verdict::EqualTo(_)));
-        let dominated = with(|verdict| matches!(verdict, Verdict::DominatedBy(_)));
+        let equal = with(|standing| matches!(standing, Standing::EqualTo(_)));
+        let dominated = with(|standing| matches!(standing, Standing::DominatedBy(_)));
         let front = self.front.len();
         write!(
             f,

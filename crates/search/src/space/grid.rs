@@ -10,6 +10,9 @@ use crate::environment::Environment;
 use crate::error::SearchError;
 use crate::setting::Setting;
 
+/// A deployment has at most so many replicas.
+const MAX_REPLICAS: u32 = 4096;
+
 /// A candidate: the number of the level of each knob.
 pub(crate) type Digits = Vec<usize>;
 
@@ -129,7 +132,8 @@ impl Grid {
             let each = u64::from(scenario.deployment.tensor_parallel).max(1);
             smallest = smallest.min(each + others);
             let left = u64::from(gpus).saturating_sub(others);
-            allowed.insert(digits, u32::try_from(left / each).unwrap_or(u32::MAX));
+            let most = u32::try_from(left / each).unwrap_or(u32::MAX);
+            allowed.insert(digits, most.min(MAX_REPLICAS));
         }
         let most = allowed.values().copied().max().unwrap_or(0);
         if most == 0 {
@@ -145,7 +149,7 @@ impl Grid {
             label: replicas.to_string(),
             settings: vec![Setting::new("replicas", replicas)],
         };
-        self.knobs[knob].1 = (1..=most.min(4096)).map(level).collect();
+        self.knobs[knob].1 = (1..=most).map(level).collect();
         self.budget = Some(Budget {
             gpus,
             knob,

@@ -151,6 +151,17 @@ fn a_budget_for_nobody() {
 }
 
 #[test]
+fn replications_beyond_the_last_number() {
+    let mut spec = spec();
+    spec["scenario"]["replication"] = json!(u64::MAX);
+    spec["replications"] = json!(2);
+    let spec: SearchSpec = serde_json::from_value(spec).expect("it can be read");
+    let problem = Search::new(&spec, &Environment::builtin()).expect_err("there is no such number");
+    let expected = "scenario.replication is 18446744073709551615: allowed is at most";
+    assert!(problem.to_string().starts_with(expected), "{problem}");
+}
+
+#[test]
 fn constraints_that_exclude_each_other_or_everybody() {
     let at = |metric: &str, key: &str, bound: f64| json!({ "metric": metric, key: bound });
     refused(
@@ -212,7 +223,12 @@ fn methods_without_a_budget() {
     refused(
         "method",
         json!({ "random": { "candidates": 0 } }),
-        "method.random.candidates is 0: allowed is 1 or more",
+        "method.random.candidates is 0: allowed is 1 to 1000000",
+    );
+    refused(
+        "method",
+        json!({ "random": { "candidates": 4_294_967_295_u32 } }),
+        "method.random.candidates is 4294967295: allowed is 1 to 1000000",
     );
     refused(
         "method",
@@ -231,6 +247,16 @@ fn methods_without_a_budget() {
     );
     refused(
         "method",
+        json!({ "nsga-ii": { "population": 4_294_967_295_u32, "generations": 5 } }),
+        "method.nsga-ii.population is 4294967295: allowed is 4 to 10000",
+    );
+    refused(
+        "method",
+        json!({ "nsga-ii": { "population": 8, "generations": 4_294_967_295_u32 } }),
+        "method.nsga-ii.generations is 4294967295: allowed is 1 to 10000",
+    );
+    refused(
+        "method",
         json!({ "successive-halving": { "first-share": 1.0, "factor": 3 } }),
         "method.successive-halving.first-share is 1",
     );
@@ -242,7 +268,12 @@ fn methods_without_a_budget() {
     refused(
         "replications",
         json!(0),
-        "replications is 0: allowed is 1 or more",
+        "replications is 0: allowed is 1 to 1000",
+    );
+    refused(
+        "replications",
+        json!(1001),
+        "replications is 1001: allowed is 1 to 1000",
     );
     refused(
         "space",

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use foretoken_search::{Method, SearchResult, Setting, Verdict};
+use foretoken_search::{Method, SearchResult, Setting, Standing};
 
 use crate::support::{ALL_METHODS, json, metric, run, spec};
 
@@ -65,9 +65,9 @@ fn random_candidates_are_some_of_the_grid_with_the_same_numbers() {
         let known = known.expect("it is in the grid");
         assert_eq!(known.metrics, candidate.metrics);
         // Who is on the front of all is on that of some.
-        if known.verdict == Verdict::Front {
+        if known.standing == Standing::Front {
             assert!(
-                !matches!(candidate.verdict, Verdict::DominatedBy(_)),
+                !matches!(candidate.standing, Standing::DominatedBy(_)),
                 "{candidate:?}"
             );
         }
@@ -109,11 +109,11 @@ fn halving_runs_few_candidates_to_the_end_and_says_who_was_stopped() {
     assert_eq!(result.candidates.len(), 168);
     // 168 with a quarter of the load, 84 with half of it, 42 with all.
     let stopped_at = |share: f64| {
-        let stopped = Verdict::Stopped(share);
+        let stopped = Standing::Stopped(share);
         result
             .candidates
             .iter()
-            .filter(|candidate| candidate.verdict == stopped)
+            .filter(|candidate| candidate.standing == stopped)
             .count()
     };
     assert_eq!([stopped_at(0.25), stopped_at(0.5)], [84, 42]);
@@ -141,8 +141,8 @@ fn what_cannot_be_run_is_part_of_the_result() {
         )
         .values("tensor-parallel", [1, 3, 4]);
     let result = run(&spec);
-    let failed = |number: usize| match &result.candidates[number - 1].verdict {
-        Verdict::Failed(reason) => reason.clone(),
+    let failed = |number: usize| match &result.candidates[number - 1].standing {
+        Standing::Failed(reason) => reason.clone(),
         other => panic!("{number} is {other:?}"),
     };
     // Three do not divide the heads, and one does not hold 70 billion parameters.
@@ -163,12 +163,41 @@ fn a_candidate_that_exceeds_the_budget_alone_is_told_so() {
         .values("tensor-parallel", [1, 4])
         .gpu_budget(2);
     let result = run(&spec);
-    let verdicts: Vec<&Verdict> = result.candidates.iter().map(|c| &c.verdict).collect();
-    assert_eq!(verdicts.len(), 3);
-    let too_large = Verdict::Failed(
+    let standings: Vec<&Standing> = result.candidates.iter().map(|c| &c.standing).collect();
+    assert_eq!(standings.len(), 3);
+    let too_large = Standing::Failed(
         "gpu-budget is 2: allowed is at least 4, the accelerators of one replica".into(),
     );
-    assert_eq!(verdicts[2], &too_large);
+    assert_eq!(standings[2], &too_large);
+}
+
+/// A deployment has at most 4096 replicas.
+#[test]
+fn a_budget_beyond_all_replicas_has_no_more_candidates_than_there_are() {
+    for method in [
+        Method::Random { candidates: 5000 },
+        Method::Tpe { candidates: 5000 },
+    ] {
+        let mut spec = spec(method);
+        spec.space = foretoken_search::Space::default().gpu_budget(1_000_000);
+        // Nothing is run: all candidates fail at once.
+        spec.scenario.deployment.engine.max_model_len = Some(1 << 30);
+        let result = run(&spec);
+        assert_eq!((result.space, result.candidates.len()), (4096, 4096));
+        assert_eq!(result.counts.failed, 4096);
+    }
+}
+
+#[test]
+fn a_candidate_with_a_replication_beyond_the_last_number_fails() {
+    let mut spec = spec(Method::Grid {});
+    spec.space = foretoken_search::Space::default().values("replication", [0, u64::MAX]);
+    spec.replications = 2;
+    let result = run(&spec);
+    let Standing::Failed(reason) = &result.candidates[1].standing else {
+        panic!("{:?}", result.candidates[1]);
+    };
+    assert!(reason.starts_with("replication is 1844"), "{reason}");
 }
 
 #[test]
@@ -213,7 +242,7 @@ fn a_result_is_written_as_csv_with_a_line_for_each_candidate() {
         "{}",
         lines[0]
     );
-    assert!(lines[0].ends_with("gpus,itl-mean-ms,ttft-p99-ms,completed-share,verdict,detail"));
+    assert!(lines[0].ends_with("gpus,itl-mean-ms,ttft-p99-ms,completed-share,standing,detail"));
     let columns = lines[0].split(',').count();
     assert!(
         lines[1..]

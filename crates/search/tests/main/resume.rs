@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use foretoken_search::{Environment, Method, Search, SearchSpec};
+use foretoken_search::{Environment, Method, Search, SearchSpec, Setting};
 
 use crate::support::{ALL_METHODS, json, run, spec};
 
@@ -54,6 +54,26 @@ fn a_log_that_was_cut_anywhere_leads_to_the_same_result() {
         }
         std::fs::remove_file(path).expect("it exists");
     }
+}
+
+/// A file that cannot be read is no fault of a candidate, and may be there the next time.
+#[test]
+fn a_file_that_is_gone_ends_the_search_and_no_candidate_is_said_to_have_failed() {
+    let (path, router) = (file("gone.jsonl"), file("router.yaml"));
+    let config = foretoken::dataplane::config::shipped_named("optimized-baseline");
+    std::fs::write(&router, config.expect("it is shipped")).expect("written");
+    let mut spec = spec(Method::Random { candidates: 2 });
+    let key = Setting::new("router-config", router.to_str().expect("a name"));
+    spec.scenario = key.apply(&spec.scenario).expect("a setting");
+    let environment = Environment::builtin();
+    let search = Search::new(&spec, &environment).expect("a search");
+    let search = search.with_log(&path).expect("a log");
+    std::fs::remove_file(&router).expect("it exists");
+    let problem = search.run().expect_err("the file is gone").to_string();
+    assert!(problem.contains("router.yaml"), "{problem}");
+    let log = std::fs::read_to_string(&path).expect("written");
+    assert_eq!(log.lines().count(), 1, "{log}");
+    std::fs::remove_file(path).expect("it exists");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use foretoken_search::{Candidate, Objective, SearchResult, Verdict};
+use foretoken_search::{Candidate, Objective, SearchResult, Standing};
 use plotters::prelude::*;
 
 const SIZE: (u32, u32) = (900, 600);
@@ -33,9 +33,9 @@ pub(super) fn front(result: &SearchResult) -> Result<String, String> {
             .filter_map(point)
             .collect()
     };
-    let infeasible = of(|candidate| matches!(candidate.verdict, Verdict::Infeasible(_)));
+    let infeasible = of(|candidate| matches!(candidate.standing, Standing::Infeasible(_)));
     let feasible = of(Candidate::is_feasible);
-    let best = of(|candidate| candidate.verdict == Verdict::Front);
+    let best = of(|candidate| candidate.standing == Standing::Front);
     let shown = if feasible.is_empty() {
         &infeasible
     } else {
