@@ -4,7 +4,7 @@ use core::fmt;
 use core::str::FromStr;
 
 use foretoken::metrics::{Latency, Report, Summary};
-use foretoken::{Energy, Fleet, Prediction};
+use foretoken::{Energy, Fleet, Prediction, Scenario};
 use serde::{Deserialize, Serialize};
 
 use crate::environment::Measured;
@@ -180,6 +180,18 @@ impl Metric {
         ("tokens-per-s-per-user", Self::TokensPerSPerUser),
         ("joules-per-output-token", Self::JoulesPerOutputToken),
     ];
+
+    /// Checks that a scenario has what the number is taken from.
+    ///
+    /// # Errors
+    /// [`SearchError::OutOfRange`] names `field`.
+    pub(crate) fn check(self, field: &str, scenario: &Scenario) -> Result<(), SearchError> {
+        if self == Self::SloAttainment && scenario.slos.is_empty() {
+            let allowed = "another metric, or `slos` in the scenario";
+            return Err(SearchError::out_of_range(field, &self, allowed));
+        }
+        Ok(())
+    }
 
     /// Which way is better.
     pub const fn direction(self) -> Direction {

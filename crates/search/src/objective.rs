@@ -298,9 +298,9 @@ pub(crate) fn check(
             return Err(SearchError::out_of_range(field(""), &metric, allowed));
         }
         if let Some(resolution) = objective.resolution
-            && !(resolution > 0.0 && resolution.is_finite())
+            && !(1e-12..=1e12).contains(&resolution)
         {
-            let (field, allowed) = (field(".resolution"), "above 0");
+            let (field, allowed) = (field(".resolution"), "1e-12 to 1e12");
             return Err(SearchError::out_of_range(field, &resolution, allowed));
         }
     }

@@ -158,6 +158,11 @@ impl<'a> Search<'a> {
             progress: None,
         };
         search.some_candidate_is_small_enough()?;
+        if !search.grid.sets("slos") {
+            for metric in &search.metrics {
+                metric.check("metric", &spec.scenario)?;
+            }
+        }
         Ok(search)
     }
 

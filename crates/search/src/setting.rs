@@ -130,6 +130,12 @@ impl Setting {
         }
     }
 
+    /// Whether the other sets the same key, or a part of what this one sets, or the other way round.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        let paths = self.path().ok().zip(other.path().ok());
+        paths.is_some_and(|(one, other)| one.starts_with(&other) || other.starts_with(&one))
+    }
+
     /// The keys that may have been meant, else all.
     fn likely(&self) -> String {
         let mut known: Vec<String> = OF_DEPLOYMENT.map(str::to_owned).to_vec();

@@ -66,6 +66,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let scenarios: Result<Vec<_>, Failure> = scenarios.map(|path| scenario(path)).collect();
     let scenarios = scenarios?;
     let first = scenarios[0].clone();
+    if !arguments.own_workloads {
+        for (path, other) in arguments.scenarios.iter().zip(&scenarios) {
+            if other.workload != first.workload || other.slos != first.slos {
+                eprintln!(
+                    "note: {} asks something else, or promises something else; the workload and the objectives of {} \
+                     are taken for all (--own-workloads keeps each)",
+                    path.display(),
+                    arguments.scenarios[0].display()
+                );
+            }
+        }
+    }
     let mut comparison = Comparison::new()
         .workload(arguments.name(&arguments.scenarios[0]), first.workload)
         .seed(arguments.seed.unwrap_or(first.seed))
@@ -185,6 +197,8 @@ fn line(name: &str, variant: &str, cell: &Cell, first: &Cell) -> [String; 6] {
                 .map_or_else(dash, |share| format!("{:+.1}", 100.0 * share)),
             match judgement {
                 Judgement::NotDistinguishable if is_same(cell) => "the same".to_owned(),
+                // One run says nothing of chance.
+                _ if cell.difference.is_none_or(|it| it.half_width.is_none()) => dash(),
                 other => other.to_string(),
             },
         ),

@@ -82,8 +82,8 @@ pub enum AblationValue {
     Maximise(Metric),
     /// A number of a run of which less is better.
     Minimise(Metric),
-    /// The highest rate, in requests per second, at which objectives hold, one search for each replication;
-    /// 0 where no rate holds.
+    /// The highest rate, in requests per second, at which objectives hold, one search for each replication of
+    /// the ablation (its own replications do not count); 0 where no rate holds.
     Goodput(GoodputSpec),
 }
 
@@ -149,9 +149,7 @@ impl Ablation {
         progress: &(dyn Fn(usize, usize) + Sync),
     ) -> Result<AblationReport, SearchError> {
         let study = self.study()?;
-        if let AblationValue::Goodput(spec) = &self.value {
-            spec.with_slos_of(&self.scenario).check()?;
-        }
+        self.check_value()?;
         for coalition in study.coalitions() {
             self.scenario_of(coalition)
                 .and_then(|scenario| {
@@ -176,6 +174,20 @@ impl Ablation {
         let settings = self.features.iter_mut();
         for (key, value) in settings.flat_map(|feature| &mut feature.set) {
             rebase_value(key, value, folder);
+        }
+    }
+
+    fn check_value(&self) -> Result<(), SearchError> {
+        match &self.value {
+            AblationValue::Maximise(metric) | AblationValue::Minimise(metric) => {
+                metric.check("value", &self.scenario)
+            }
+            AblationValue::Goodput(spec) => {
+                spec.with_slos_of(&self.scenario).check()?;
+                let rate = self.scenario.workload.mean_rate();
+                rate.map(drop)
+                    .map_err(|error| foretoken::Error::from(error).into())
+            }
         }
     }
 
@@ -233,11 +245,12 @@ impl Ablation {
             ));
         }
         for (key, value) in &feature.set {
-            if let Some(other) = before.iter().find(|other| other.set.contains_key(key)) {
+            let setting = Setting::new(key.clone(), value.clone());
+            let same = |other: &&Feature| other.settings().any(|one| one.overlaps(&setting));
+            if let Some(other) = before.iter().find(same) {
                 let allowed = format!("a key that `{}` does not set", other.name);
                 return Err(SearchError::out_of_range(field("set"), key, allowed));
             }
-            let setting = Setting::new(key.clone(), value.clone());
             if let Err(SearchError::Setting { setting, problem }) = setting.apply(&self.scenario) {
                 return Err(SearchError::Setting {
                     setting: format!("{}: {setting}", field("set")),

@@ -157,6 +157,13 @@ fn what_makes_no_sense_is_refused_by_name_before_the_first_run() {
             "features[1].set is max-num-seqs: allowed is a key that `a` does not set",
         ),
         (
+            vec![
+                one(),
+                Feature::new("b", "deployment.engine.max-num-seqs", 9),
+            ],
+            "features[1].set is deployment.engine.max-num-seqs: allowed is a key that `a`",
+        ),
+        (
             vec![one(), Feature::new("b", "max-num-sequences", 9)],
             "features[1].set: max-num-sequences: no such setting",
         ),

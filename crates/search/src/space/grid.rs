@@ -189,6 +189,13 @@ impl Grid {
         Ok(fewest)
     }
 
+    /// Whether any level sets this key of the scenario, or a part of it.
+    pub(crate) fn sets(&self, key: &str) -> bool {
+        let levels = self.knobs.iter().flat_map(|(_, levels)| levels);
+        let mut settings = levels.flat_map(|level| &level.settings);
+        settings.any(|setting| setting.key.split('.').next() == Some(key))
+    }
+
     /// The names of the knobs.
     pub(crate) fn names(&self) -> Vec<String> {
         self.knobs.iter().map(|(name, _)| name.clone()).collect()

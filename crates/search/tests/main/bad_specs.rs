@@ -281,3 +281,17 @@ fn methods_without_a_budget() {
         "space is 81000000 candidates: allowed is up to 1000000",
     );
 }
+
+#[test]
+fn a_number_that_no_run_of_the_scenario_has() {
+    refused(
+        "objectives",
+        json!([{ "maximise": "slo-attainment" }]),
+        "metric is slo-attainment: allowed is another metric, or `slos`",
+    );
+    refused(
+        "objectives",
+        json!([{ "minimise": "gpus", "resolution": 1e-300 }]),
+        "1e-12 to 1e12",
+    );
+}
