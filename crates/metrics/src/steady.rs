@@ -280,7 +280,9 @@ impl Times {
         if record.outcome.is_complete() {
             self.e2e.add(record.e2e);
             // A single token, or an answer that comes at once, has none.
-            record.tpot().map(|tpot| self.tpot.add(Some(tpot)));
+            if let Some(tpot) = record.tpot() {
+                self.tpot.add(Some(tpot));
+            }
         } else {
             self.e2e.add(None);
             self.tpot.add(None);
