@@ -67,7 +67,7 @@ where
     }
 
     /// Counts replications from this one on.
-    pub(super) const fn from_replication(mut self, first: u64) -> Self {
+    pub(super) const fn counting_from(mut self, first: u64) -> Self {
         self.first_replication = first;
         self
     }

@@ -117,7 +117,7 @@ impl GoodputSpec {
             };
             Ok(scenario.build_with(&resolved)?)
         })?;
-        search.from_replication(first).run_checked()
+        search.counting_from(first).run_checked()
     }
 
     /// The same with the objectives of a scenario, unless it has its own.
