@@ -19,6 +19,11 @@ impl Prices {
     pub fn get(&self, gpu: &str) -> Option<f64> {
         self.0.get(gpu).copied()
     }
+
+    /// All names, as they are said here, with their prices.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.0.iter().map(|(gpu, price)| (gpu.as_str(), *price))
+    }
 }
 
 impl FromIterator<(String, f64)> for Prices {

@@ -97,5 +97,5 @@ pub use sink::{LevelRecord, MetricSink, StepRecord};
 pub use slo::{Attainment, Goodput, Slo, Slos};
 pub use smoothness::ClassPart;
 pub use stalls::{StallReport, StallSummary, Stalls};
-pub use steady::{ClassJudgement, Judgement, MeasurementWindow, Steady};
+pub use steady::{ClassJudgement, Judgement, MeasurementWindow, Part, Steady};
 pub use summary::{Latency, Stall, Summary, Throughput};

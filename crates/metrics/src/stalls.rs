@@ -1,6 +1,7 @@
 //! [`Stalls`]: how many answers stood still for too long.
 
 use foretoken_des_kernel::SimDuration;
+use foretoken_workload::Delivery;
 use serde::{Deserialize, Serialize};
 
 use crate::record::RequestRecord;
@@ -34,9 +35,9 @@ impl Stalls {
         }
     }
 
-    /// Adds a request, if it got two tokens or more.
+    /// Adds a request, if it got two tokens or more, one after the other.
     pub fn add(&mut self, record: &RequestRecord) {
-        if record.output_tokens < 2 {
+        if record.output_tokens < 2 || record.delivery == Delivery::Whole {
             return;
         }
         let stalled = record.gaps.longest > self.limit;
@@ -86,7 +87,7 @@ pub struct StallReport {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StallSummary {
-    /// Requests that got two tokens or more, however they ended.
+    /// Requests that got two tokens or more, however they ended; without those whose answers come whole.
     pub requests: u64,
     /// Those of them with a gap over the limit.
     pub stalled: u64,
@@ -135,7 +136,12 @@ mod tests {
         let mut stalls = Stalls::longer_than(SimDuration::from_millis(20));
         let requests: [(u64, &[u64]); 4] =
             [(500, &[20, 20]), (5, &[5, 21, 30]), (5, &[21]), (900, &[])];
-        told(&requests, |record: RequestRecord| stalls.add(&record));
+        told(&requests, |mut record: RequestRecord| {
+            stalls.add(&record);
+            // The same again, each in one piece.
+            record.delivery = Delivery::Whole;
+            stalls.add(&record);
+        });
         let report = stalls.report();
         let expected = StallSummary {
             requests: 3,

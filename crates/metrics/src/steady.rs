@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::outcome::Outcome;
 use crate::record::RequestRecord;
 use crate::recording::RecordSink;
-use crate::round::share_of_some;
+use crate::round::{share_of_some, significant};
 use crate::slo::{Slo, Slos};
 use crate::summary::Latency;
 
@@ -62,6 +62,17 @@ impl MeasurementWindow {
     }
 }
 
+/// A part of a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Part {
+    /// All of it.
+    Window,
+    /// Its last fifth.
+    LastFifth,
+}
+
 /// Requests that arrived within a part of a window, and those of them that missed an objective. What was
 /// rejected, cut short or has not ended did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -87,11 +98,6 @@ impl Judgement {
             missed: self.missed + other.missed,
         }
     }
-
-    fn add(&mut self, is_met: bool) {
-        self.requests += 1;
-        self.missed += u64::from(!is_met);
-    }
 }
 
 /// How a class of service fared within a window.
@@ -116,12 +122,16 @@ impl ClassJudgement {
         }
     }
 
-    fn add(&mut self, window: &MeasurementWindow, arrival: SimTime, is_met: bool) {
-        if window.contains(arrival) {
-            self.window.add(is_met);
+    fn add(&mut self, window: &MeasurementWindow, slo: &Slo, record: &RequestRecord) {
+        let each = Judgement {
+            requests: 1,
+            missed: u64::from(!slo.is_met_by(record)),
+        };
+        if window.contains(record.arrival) {
+            self.window = self.window.and(each);
         }
-        if window.in_last_fifth(arrival) {
-            self.last_fifth.add(is_met);
+        if window.in_last_fifth(record.arrival) {
+            self.last_fifth = self.last_fifth.and(each);
         }
     }
 }
@@ -149,10 +159,8 @@ pub struct Steady {
     classes: Vec<(Slo, ClassJudgement)>,
     /// Missed requests of a class, in the window or in its last fifth, beyond which nothing can be gained.
     patience: Vec<ClassJudgement>,
-    queue: Quantiles,
-    ttft: Quantiles,
-    tpot: Quantiles,
-    e2e: Quantiles,
+    window_times: Times,
+    last_fifth_times: Times,
     has_ended: bool,
     gave_up: bool,
 }
@@ -167,10 +175,8 @@ impl Steady {
                 .map(|(class, slo)| (*slo, ClassJudgement::of(class)))
                 .collect(),
             patience: Vec::new(),
-            queue: Quantiles::new(),
-            ttft: Quantiles::new(),
-            tpot: Quantiles::new(),
-            e2e: Quantiles::new(),
+            window_times: Times::default(),
+            last_fifth_times: Times::default(),
             has_ended: false,
             gave_up: false,
         }
@@ -194,24 +200,32 @@ impl Steady {
         self.gave_up
     }
 
-    /// From arrival to being scheduled.
-    pub fn queue_ms(&mut self) -> Option<Latency> {
-        Latency::of(&mut self.queue)
+    /// From arrival to being scheduled; infinite of a request that never was.
+    pub fn queue_ms(&mut self, part: Part) -> Option<Latency> {
+        self.times(part).queue.latency()
     }
 
-    /// Time to first token.
-    pub fn ttft_ms(&mut self) -> Option<Latency> {
-        Latency::of(&mut self.ttft)
+    /// Time to first token; infinite of a request that never got one.
+    pub fn ttft_ms(&mut self, part: Part) -> Option<Latency> {
+        self.times(part).ttft.latency()
     }
 
-    /// Time per output token; every request counts once.
-    pub fn tpot_ms(&mut self) -> Option<Latency> {
-        Latency::of(&mut self.tpot)
+    /// Time per output token; every request counts once. Infinite of a request that is not complete; those
+    /// of a single token have none.
+    pub fn tpot_ms(&mut self, part: Part) -> Option<Latency> {
+        self.times(part).tpot.latency()
     }
 
-    /// End-to-end latency of complete requests.
-    pub fn e2e_ms(&mut self) -> Option<Latency> {
-        Latency::of(&mut self.e2e)
+    /// End-to-end latency; infinite of a request that is not complete.
+    pub fn e2e_ms(&mut self, part: Part) -> Option<Latency> {
+        self.times(part).e2e.latency()
+    }
+
+    const fn times(&mut self, part: Part) -> &mut Times {
+        match part {
+            Part::Window => &mut self.window_times,
+            Part::LastFifth => &mut self.last_fifth_times,
+        }
     }
 
     fn judge(&mut self, record: &RequestRecord) {
@@ -219,7 +233,7 @@ impl Steady {
         let Some((slo, judged)) = classes.find(|(_, each)| each.class == record.class) else {
             return;
         };
-        judged.add(&self.window, record.arrival, slo.is_met_by(record));
+        judged.add(&self.window, slo, record);
         let mut patience = self.patience.iter();
         if let Some(limit) = patience.find(|limit| limit.class == record.class) {
             self.gave_up = judged.window.missed > limit.window.missed
@@ -238,18 +252,9 @@ impl RecordSink for Steady {
         if !self.window.contains(record.arrival) {
             return;
         }
-        for (values, value) in [
-            (&mut self.queue, record.queue),
-            (&mut self.ttft, record.ttft),
-            (&mut self.tpot, record.tpot()),
-            (
-                &mut self.e2e,
-                record.e2e.filter(|_| record.outcome.is_complete()),
-            ),
-        ] {
-            if let Some(value) = value {
-                values.record(value.as_nanos());
-            }
+        self.window_times.add(&record);
+        if self.window.in_last_fifth(record.arrival) {
+            self.last_fifth_times.add(&record);
         }
         self.judge(&record);
     }
@@ -259,10 +264,78 @@ impl RecordSink for Steady {
     }
 }
 
+/// What the requests of a part of a window waited for.
+#[derive(Debug, Clone, Default)]
+struct Times {
+    queue: Waits,
+    ttft: Waits,
+    tpot: Waits,
+    e2e: Waits,
+}
+
+impl Times {
+    fn add(&mut self, record: &RequestRecord) {
+        self.queue.add(record.queue);
+        self.ttft.add(record.ttft);
+        if record.outcome.is_complete() {
+            self.e2e.add(record.e2e);
+            // A single token, or an answer that comes at once, has none.
+            if let Some(tpot) = record.tpot() {
+                self.tpot.add(Some(tpot));
+            }
+        } else {
+            self.e2e.add(None);
+            self.tpot.add(None);
+        }
+    }
+}
+
+/// Times, some of which have no end. Leaving these out would flatter a system that rejects.
+#[derive(Debug, Clone, Default)]
+struct Waits {
+    ended: Quantiles,
+    endless: u64,
+}
+
+impl Waits {
+    fn add(&mut self, wait: Option<SimDuration>) {
+        match wait {
+            Some(wait) => self.ended.record(wait.as_nanos()),
+            None => self.endless += 1,
+        }
+    }
+
+    /// The distribution in milliseconds; `None` without times.
+    fn latency(&mut self) -> Option<Latency> {
+        if self.endless == 0 {
+            return Latency::of(&mut self.ended);
+        }
+        let (ended, all) = (self.ended.count(), self.ended.count() + self.endless);
+        let mut quantile = |q: f64| {
+            let (rank, last) = (q * (all - 1) as f64, ended.saturating_sub(1) as f64);
+            if rank > last {
+                return f64::INFINITY;
+            }
+            let nanos = self.ended.quantile(rank / last);
+            nanos.map_or(f64::INFINITY, |nanos| significant(nanos / 1e6))
+        };
+        Some(Latency {
+            count: all,
+            mean: f64::INFINITY,
+            p50: quantile(0.5),
+            p90: quantile(0.9),
+            p95: quantile(0.95),
+            p99: quantile(0.99),
+            max: f64::INFINITY,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use foretoken_workload::{
-        ContentId, FinishReason, Lifecycle, Occurrence, Prompt, Request, RequestId, Segment,
+        ContentId, FinishReason, Lifecycle, Occurrence, Prompt, RejectReason, Request, RequestId,
+        Segment,
     };
 
     use super::*;
@@ -323,7 +396,7 @@ mod tests {
         assert_eq!(class.last_fifth, judgement(2, 0));
         // One that arrives at the end of the window shows that all before it have ended.
         assert_eq!(ended, 16);
-        let ttft = steady.ttft_ms().expect("ten requests");
+        let ttft = steady.ttft_ms(Part::Window).expect("ten requests");
         assert_eq!((ttft.count, ttft.max), (10, 1_000.0));
     }
 
@@ -338,6 +411,55 @@ mod tests {
         let class = steady.classes()[0];
         assert_eq!(class.window.share(), Some(0.8));
         assert_eq!(class.last_fifth.share(), Some(0.0));
+    }
+
+    #[test]
+    fn a_request_that_is_rejected_waits_for_ever() {
+        // Requests at seconds 5 to 14; the one of second 13 is rejected.
+        let mut recorder = Recorder::streaming(Steady::new(window(), &slos()));
+        for (second, id) in (5..15).zip(0..) {
+            let at = SimTime::ZERO + s(second);
+            let prompt = Prompt::new([Segment::new(ContentId::new(1), 3)]).expect("it has tokens");
+            let id = RequestId::new(id);
+            recorder.on_arrival(&Request::new(id, at, prompt, 1));
+            if second == 13 {
+                let reason = RejectReason::Saturated;
+                recorder.on_occurrence(&Occurrence::new(at, id, Lifecycle::Rejected { reason }));
+                continue;
+            }
+            let reason = FinishReason::Stop;
+            for what in [
+                Lifecycle::Scheduled { cached_tokens: 0 },
+                Lifecycle::Tokens { count: 1 },
+                Lifecycle::Finished { reason },
+            ] {
+                recorder.on_occurrence(&Occurrence::new(at + s(1), id, what));
+            }
+        }
+        let mut steady = recorder.finish(SimTime::ZERO + s(30)).into_sink();
+        for part in [Part::Window, Part::LastFifth] {
+            for latency in [
+                steady.queue_ms(part),
+                steady.ttft_ms(part),
+                steady.e2e_ms(part),
+            ] {
+                let latency = latency.expect("requests");
+                assert_eq!(latency.p99, f64::INFINITY, "{latency:?}");
+                assert_eq!(latency.max, f64::INFINITY, "{latency:?}");
+            }
+        }
+        let ttft = steady.ttft_ms(Part::Window).expect("ten requests");
+        assert_eq!((ttft.count, ttft.p50), (10, 1_000.0));
+        // Interpolated between the ninth and the tenth of ten, which never came.
+        assert_eq!(ttft.p90, f64::INFINITY);
+        // Answers of one token have no TPOT, and the one that never came has an endless one.
+        let tpot = steady.tpot_ms(Part::Window).expect("one");
+        assert_eq!((tpot.count, tpot.p50), (1, f64::INFINITY));
+        let class = steady.classes()[0];
+        assert_eq!(
+            (class.window, class.last_fifth),
+            (judgement(10, 1), judgement(2, 1))
+        );
     }
 
     #[test]

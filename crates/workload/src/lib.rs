@@ -54,6 +54,7 @@ pub mod paced;
 pub mod prompt;
 mod quantity;
 mod rate;
+mod rate_within;
 mod renumber;
 pub mod request;
 pub mod retry;

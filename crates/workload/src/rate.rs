@@ -47,7 +47,10 @@ impl WorkloadSpec {
                 let rates = parts.iter().map(Self::mean_rate);
                 rates.sum()
             }
-            Self::Clients(spec) => Ok(spec.rates.total()),
+            Self::Clients(spec) => {
+                let modulation = spec.modulation.as_ref().map(ArrivalSpec::mean_rate);
+                Ok(spec.rates.total() * modulation.unwrap_or(1.0))
+            }
             Self::Preset(spec) => Ok(spec.rate_rps.get()),
         }
     }
@@ -247,7 +250,7 @@ impl ArrivalSpec {
 
 impl StartSpec {
     /// When somebody new comes.
-    fn open(&self) -> Result<&ArrivalSpec, WorkloadError> {
+    pub(crate) fn open(&self) -> Result<&ArrivalSpec, WorkloadError> {
         let arrivals = self.arrivals.as_ref();
         arrivals.ok_or_else(|| WorkloadError::not_allowed("start.users", HERE, OPEN))
     }
@@ -265,7 +268,7 @@ impl StartSpec {
 }
 
 impl ClientRates {
-    fn total(&self) -> f64 {
+    pub(crate) fn total(&self) -> f64 {
         match self {
             Self::Equal { total_rate_rps, .. }
             | Self::Zipf { total_rate_rps, .. }
@@ -292,14 +295,14 @@ impl ClientRates {
 }
 
 /// When the requests of a trace come.
-struct Times {
+pub(crate) struct Times {
     first: SimTime,
-    last: SimTime,
+    pub(crate) last: SimTime,
     count: u64,
 }
 
 impl TraceSpec {
-    fn times(&self) -> Result<Times, WorkloadError> {
+    pub(crate) fn times(&self) -> Result<Times, WorkloadError> {
         let mut replay = self.build(&RngStreams::new(0, 0))?;
         let mut times = Times {
             first: SimTime::MAX,
@@ -391,6 +394,11 @@ mod tests {
                 "requests": 3, "prompt-tokens": { "constant": { "tokens": 9 } },
                 "output-tokens": { "constant": { "tokens": 9 } } } }"#
                 .to_owned(),
+            r#"{ "clients": { "rates": { "listed": { "rates-rps": [0.5, 1.5] } },
+                "modulation": { "hourly": { "rates-rps": [1, 3], "period-s": 10 } },
+                "requests": 3, "prompt-tokens": { "constant": { "tokens": 9 } },
+                "output-tokens": { "constant": { "tokens": 9 } } } }"#
+                .to_owned(),
             r#"{ "preset": { "name": "rag", "rate-rps": 4, "requests": 5 } }"#.to_owned(),
             r#"{ "sessions": {
                 "start": { "arrivals": { "poisson": { "rate-rps": 4 } }, "sessions": 5 },
@@ -442,7 +450,8 @@ mod tests {
 
     #[test]
     fn a_trace_is_replayed_faster_and_says_when_it_is_too_short() {
-        let path = std::env::temp_dir().join("foretoken-workload-rate.jsonl");
+        let name = format!("foretoken-workload-rate-{}.jsonl", std::process::id());
+        let path = std::env::temp_dir().join(name);
         let line = |i: u32| {
             format!(
                 "{{\"timestamp\": {}, \"input_length\": 9, \"output_length\": 2, \"hash_ids\": []}}\n",
@@ -462,6 +471,7 @@ mod tests {
             error.to_string(),
             "duration of the load is 13: allowed is at most the length of the trace at that rate"
         );
+        std::fs::remove_file(path).expect("it is there");
     }
 
     #[test]

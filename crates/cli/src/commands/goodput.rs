@@ -54,13 +54,14 @@ pub(crate) struct ObjectiveFlags {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Search")]
 struct SearchFlags {
-    /// Limit of a statistic of the window, as ttft-p99-ms=500; may be given several times
+    /// Limit of a statistic of the window and of its last fifth, as ttft-p99-ms=500; may be given several times
     #[arg(long, value_name = "METRIC=VALUE", value_parser = limit)]
     limit: Vec<(Metric, f64)>,
     /// What arrives earlier does not count [default: a fifth of the window]
     #[arg(long, value_name = "SECONDS")]
     warm_up: Option<f64>,
-    /// The first window that is tried [default: 1000 requests at the load's rate, at least 60]
+    /// The first window that is tried; whole periods of a load that changes over time [default: 1000 requests
+    /// at the load's rate, at least 60]
     #[arg(long, value_name = "SECONDS")]
     window: Option<f64>,
     /// How often the window may be doubled until the answer settles [default: 5]
@@ -69,13 +70,14 @@ struct SearchFlags {
     /// By how much doubling the window may move an answer that has settled [default: 0.02]
     #[arg(long, value_name = "SHARE")]
     tolerance: Option<f64>,
-    /// How close the rate that fails has to be to the one that holds [default: 0.005]
+    /// How close the rate that fails has to be to the one that holds, from 1e-6 on [default: 0.005]
     #[arg(long, value_name = "SHARE")]
     resolution: Option<f64>,
     /// The lowest rate that is tried [default: a thousandth of the load's]
     #[arg(long, value_name = "RPS")]
     min_rate: Option<f64>,
-    /// The highest rate that is tried [default: a thousand times the load's]
+    /// The highest rate that is tried; of a trace no more than it lasts for [default: a thousand times the
+    /// load's]
     #[arg(long, value_name = "RPS")]
     max_rate: Option<f64>,
     /// Repetitions with other draws [default: 3]

@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     /// Plan of a load (YAML or JSON)
     #[arg(conflicts_with_all = ["model", "gpu", "tensor_parallel"])]
     file: Option<PathBuf>,
-    /// The rate that has to hold, in place of the file's
+    /// The rate that has to hold, in the mean over time, in place of the file's
     #[arg(long, value_name = "RPS", requires = "file")]
     peak_rate: Option<f64>,
     /// What it is multiplied by, in place of the file's

@@ -16,6 +16,6 @@ mod search;
 mod spec;
 mod trial;
 
-pub use report::{GoodputReport, Miss, Part, Trial};
+pub use report::{GoodputReport, LimitJudgement, Miss, Part, Trial};
 pub use spec::GoodputSpec;
 pub(crate) use trial::measurement_window;

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+pub use foretoken::metrics::Part;
 use foretoken::metrics::{ClassJudgement, Estimate};
 use foretoken::workload::SloClass;
 use serde::{Deserialize, Serialize};
@@ -26,9 +27,12 @@ pub struct GoodputReport {
     /// Seconds of the window.
     pub window_s: f64,
     /// Whether the answer had settled: whether it moved by no more than the tolerance when the window was
-    /// doubled, twice in a row. Not said of a window that was not doubled.
+    /// doubled, twice in a row. Not said of a window that was not doubled twice.
     pub settled: Option<bool>,
-    /// The share that was required.
+    /// The highest rate at which the load lasts for this window, in requests per second: a trace ends. `None`
+    /// of a load that lasts at any rate.
+    pub load_ends_above: Option<f64>,
+    /// The share of requests that was required, 0 to 1.
     pub share: f64,
     /// Simulations that were run.
     pub runs: usize,
@@ -38,27 +42,31 @@ pub struct GoodputReport {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Trial {
-    /// Requests per second.
+    /// Requests per second (conversations, where these arrive).
     pub rate: f64,
     /// How each class with objectives fared.
     pub classes: Vec<ClassJudgement>,
-    /// Statistics that have limits: their means over replications.
-    pub limits: Vec<(Metric, Option<f64>)>,
+    /// How each statistic with a limit fared.
+    pub limits: Vec<LimitJudgement>,
     /// What was not kept; none of a rate that holds.
     pub misses: Vec<Miss>,
     /// Whether it was ended early, since too many requests had missed their objectives already.
     pub gave_up: bool,
 }
 
-/// Which requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+/// How a statistic with a limit fared: its means over replications, in the unit of its name; infinite if too
+/// many requests have no such time since they were rejected or had not ended, `None` if there were none.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub enum Part {
-    /// All that arrive within the window.
-    Window,
-    /// Those that arrive within its last fifth.
-    LastFifth,
+pub struct LimitJudgement {
+    /// The statistic.
+    pub metric: Metric,
+    /// Its limit.
+    pub limit: f64,
+    /// Of all requests that arrive within the window.
+    pub window: Option<f64>,
+    /// Of those that arrive within its last fifth.
+    pub last_fifth: Option<f64>,
 }
 
 /// Something that was not kept.
@@ -72,14 +80,16 @@ pub enum Miss {
         class: SloClass,
         /// Which of its requests.
         part: Part,
-        /// The share that did.
+        /// The share that did, 0 to 1.
         share: f64,
     },
-    /// A statistic is above its limit, or there are no such times.
+    /// A statistic is above its limit.
     Limit {
         /// The statistic.
         metric: Metric,
-        /// Its value.
+        /// Of which requests.
+        part: Part,
+        /// Its value; `None` if too many requests have no such time.
         value: Option<f64>,
         /// The limit.
         limit: f64,
@@ -110,21 +120,28 @@ impl fmt::Display for Miss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Share { class, part, share } => {
-                let of = match part {
-                    Part::Window => "",
-                    Part::LastFifth => " of the last fifth of the window",
-                };
-                let percent = 100.0 * share;
+                let (of, percent) = (of(*part), 100.0 * share);
                 write!(f, "{percent:.2} % of class {class}{of} kept its objectives")
             }
             Self::Limit {
                 metric,
+                part,
                 value: Some(value),
                 limit,
-            } => write!(f, "{metric} is {value:.1}, above {limit}"),
-            Self::Limit { metric, .. } => write!(f, "{metric}: there are no such times"),
+            } => write!(f, "{metric}{} is {value:.1}, above {limit}", of(*part)),
+            Self::Limit { metric, part, .. } => {
+                let of = of(*part);
+                write!(f, "{metric}{of}: too many requests have no such time")
+            }
             Self::NoRequests {} => f.write_str("no request arrived within the window"),
         }
+    }
+}
+
+const fn of(part: Part) -> &'static str {
+    match part {
+        Part::LastFifth => " of the last fifth of the window",
+        _ => "",
     }
 }
 
@@ -162,9 +179,16 @@ impl fmt::Display for GoodputReport {
         if self.fails.is_none() && self.rate.is_some() {
             writeln!(f, "  it is the highest rate that was tried")?;
         }
+        if let Some(rate) = self.load_ends_above {
+            let rate = digits(rate);
+            writeln!(
+                f,
+                "  above {rate} requests/s the trace ends within such a window"
+            )?;
+        }
         let settled = match self.settled {
             Some(true) => ", long enough: half and a quarter of it give the same answer",
-            Some(false) => ", and the answer was still moving when it had this length",
+            Some(false) => ", too short: doubling it still moved the answer",
             None => "",
         };
         let (window, warm_up) = (digits(self.window_s), digits(self.warm_up_s));
@@ -174,7 +198,7 @@ impl fmt::Display for GoodputReport {
 }
 
 /// Four significant digits.
-fn digits(value: f64) -> String {
+pub(super) fn digits(value: f64) -> String {
     let decimals = match value.abs() {
         1000.0.. => 0,
         100.0.. => 1,

@@ -2,10 +2,10 @@
 
 use foretoken::Simulation;
 use foretoken::metrics::Estimate;
-use foretoken::workload::WorkloadSpec;
+use foretoken::workload::{Seconds, WorkloadSpec};
 use rayon::prelude::*;
 
-use super::report::{GoodputReport, Trial};
+use super::report::{GoodputReport, Trial, digits};
 use super::spec::GoodputSpec;
 use super::trial::{Times, Trials};
 use crate::error::SearchError;
@@ -16,6 +16,10 @@ const REQUESTS: f64 = 1_000.0;
 const SHORTEST_S: f64 = 60.0;
 /// How often in a row doubling the window has to leave the answer where it was: once happens by chance.
 const AGREEMENTS: u32 = 2;
+/// By how much the rate of the load within the window may be off, relatively.
+const OFF: f64 = 0.1;
+/// And by how many standard deviations of a Poisson count beyond that, if it is one.
+const SIGMAS: f64 = 4.0;
 /// How far from the load's own rate the highest one is sought.
 const REACH: f64 = 1_024.0;
 
@@ -63,7 +67,7 @@ where
     }
 
     /// Counts replications from this one on.
-    pub(super) const fn starting_at(mut self, first: u64) -> Self {
+    pub(super) const fn counting_from(mut self, first: u64) -> Self {
         self.first_replication = first;
         self
     }
@@ -71,34 +75,27 @@ where
     pub(super) fn run(&self) -> Result<GoodputReport, SearchError> {
         let replications = self.replications();
         let mut times = self.times(self.first_window());
+        if self.load_ends_above(times)?.is_none() {
+            self.check_rate(times, self.mean_rate)?;
+        }
         let mut knee = self.knee(times, &replications, self.mean_rate, 2.0)?;
         let mut runs = knee.runs;
-        let mut settled = None;
-        let mut agreed = 0;
-        for _ in 0..self.spec.max_doublings {
+        let (mut doublings, mut agreed) = (0, 0);
+        while doublings < self.spec.max_doublings && agreed < AGREEMENTS {
             let longer = self.times(2.0 * times.window);
             let start = knee.rate().unwrap_or(self.lowest());
-            let next = self.knee(longer, &replications, start, self.cautious());
-            let next = match next {
-                // A load that lasted for half of this window does not last for all of it.
-                Err(SearchError::Simulation(error))
-                    if matches!(*error, foretoken::Error::Workload(_)) =>
-                {
-                    settled = Some(false);
-                    break;
-                }
-                next => next?,
-            };
-            runs += next.runs;
-            let is_same = match (knee.rate(), next.rate()) {
-                (Some(before), Some(after)) => (after / before - 1.0).abs() <= self.spec.tolerance,
-                (before, after) => before.is_none() && after.is_none(),
-            };
-            agreed = if is_same { agreed + 1 } else { 0 };
-            (knee, times, settled) = (next, longer, Some(agreed >= AGREEMENTS));
-            if agreed >= AGREEMENTS {
+            // What lasts for half of this window, and at its mean rate, need not do so for all of it.
+            if self.check_rate(longer, start).is_err() {
                 break;
             }
+            let next = self.knee(longer, &replications, start, self.cautious())?;
+            runs += next.runs;
+            doublings += 1;
+            agreed = match (knee.rate(), next.rate()) {
+                (Some(before), Some(after)) if self.is_near(before, after) => agreed + 1,
+                _ => 0,
+            };
+            (knee, times) = (next, longer);
         }
         let (interval, more) = self.interval(times, &replications, &knee)?;
         Ok(GoodputReport {
@@ -108,17 +105,69 @@ where
             fails: knee.fails,
             warm_up_s: times.warm_up,
             window_s: times.window,
-            settled,
+            settled: (doublings >= AGREEMENTS).then_some(agreed >= AGREEMENTS),
+            load_ends_above: self.load_ends_above(times)?,
             share: self.spec.share,
             runs: runs + more,
         })
     }
 
+    /// The same, and whether the load came at the rate that was found: a trace is replayed at it, and which
+    /// part of it the window sees is known only then.
+    pub(super) fn run_checked(&self) -> Result<GoodputReport, SearchError> {
+        let report = self.run()?;
+        let times = self.times(report.window_s);
+        self.check_rate(times, report.rate.unwrap_or(self.lowest()))?;
+        Ok(report)
+    }
+
     /// One rate, with the first window.
     pub(super) fn trial(&self, rate: f64) -> Result<Trial, SearchError> {
-        let replications = self.replications();
-        self.trials(self.times(self.first_window()), &replications)
-            .at(rate)
+        let (times, replications) = (self.times(self.first_window()), self.replications());
+        self.check_rate(times, rate)?;
+        self.trials(times, &replications).at(rate)
+    }
+
+    /// Whether the load comes at that rate within the first window.
+    pub(super) fn check_load(&self, rate: f64) -> Result<(), SearchError> {
+        self.check_rate(self.times(self.first_window()), rate)
+    }
+
+    fn is_near(&self, before: f64, after: f64) -> bool {
+        (after / before - 1.0).abs() <= self.spec.tolerance
+    }
+
+    /// Whether the load comes within the window at about the rate that it is meant to have: one that changes
+    /// over time has its mean rate only over whole periods.
+    fn check_rate(&self, times: Times, rate: f64) -> Result<(), SearchError> {
+        let window = times.measured()?;
+        let load = self.trials(times, &[]).load_at(rate)?;
+        let found = load.rate_within(window.start(), window.end());
+        let found = found.map_err(foretoken::Error::from)?;
+        // Which requests a trace has is a matter of chance.
+        let chance = match self.load_ends_above(times)? {
+            Some(_) => SIGMAS / (rate * times.window).sqrt(),
+            None => 0.0,
+        };
+        if (found / rate - 1.0).abs() <= OFF + chance {
+            return Ok(());
+        }
+        let allowed = format!(
+            "a window within which the load comes at its mean rate, {}/s, not at {}/s: whole periods of a \
+             rate that changes over time; or a load at a steady rate, such as that of the peak",
+            digits(rate),
+            digits(found)
+        );
+        let window = &times.window;
+        Err(SearchError::out_of_range("window-s", window, allowed))
+    }
+
+    /// The highest rate at which the load lasts for the window, if it ends.
+    fn load_ends_above(&self, times: Times) -> Result<Option<f64>, SearchError> {
+        let duration = Seconds::new(times.load()).map_err(foretoken::Error::from)?;
+        let factor = self.load.highest_factor(duration);
+        let factor = factor.map_err(foretoken::Error::from)?;
+        Ok(factor.map(|factor| factor * self.mean_rate))
     }
 
     fn replications(&self) -> Vec<u64> {
@@ -198,7 +247,11 @@ where
         factor: f64,
     ) -> Result<Knee, SearchError> {
         let trials = self.trials(times, replications);
-        let (lowest, highest) = (self.lowest(), self.highest());
+        let lowest = self.lowest();
+        let mut highest = self.highest();
+        if let Some(rate) = self.load_ends_above(times)? {
+            highest = highest.min(rate).max(lowest);
+        }
         let mut knee = Knee {
             holds: None,
             fails: None,

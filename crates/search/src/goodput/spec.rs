@@ -41,7 +41,7 @@ pub struct GoodputSpec {
     #[serde(skip_serializing_if = "Slos::is_empty")]
     pub slos: Slos,
     /// Limits of statistics over all requests of the window, such as `{ ttft-p99-ms: 500 }`: TTFT, TPOT,
-    /// E2E and queueing time; none by default.
+    /// E2E and queueing time; none by default. Requests that are rejected or do not end have endless times.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: BTreeMap<Metric, f64>,
     /// The share of requests that have to keep all objectives of their class: above 0, at most 1; 0.99 by
@@ -59,8 +59,8 @@ pub struct GoodputSpec {
     /// The answer has settled when doubling the window twice in a row moves it by no more than this each
     /// time, relatively; 0.02 by default.
     pub tolerance: f64,
-    /// The next rate is above the one that holds by no more than this, relatively; 0.005 by default. An
-    /// answer settles only if this is well below the tolerance.
+    /// The next rate is above the one that holds by no more than this, relatively: 1e-6 to 10; 0.005 by
+    /// default. An answer settles only if this is well below the tolerance.
     pub resolution: f64,
     /// The lowest rate that is tried, in requests per second; a thousandth of the load's own by default.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,6 +106,10 @@ impl GoodputSpec {
         let spec = self.with_slos_of(scenario);
         spec.check()?;
         let first = scenario.replication;
+        if first.checked_add(u64::from(self.replications)).is_none() {
+            let allowed = format!("at most 2^64 - 1 - replications, {}", self.replications);
+            return Err(SearchError::out_of_range("replication", &first, allowed));
+        }
         let search = Search::new(&spec, &scenario.workload, scenario.seed, |replication| {
             let scenario = Scenario {
                 replication,
@@ -113,7 +117,7 @@ impl GoodputSpec {
             };
             Ok(scenario.build_with(&resolved)?)
         })?;
-        search.starting_at(first).run()
+        search.counting_from(first).run_checked()
     }
 
     /// The same with the objectives of a scenario, unless it has its own.
@@ -129,9 +133,24 @@ impl GoodputSpec {
     /// one's own if need be. The load, the seed and the horizon are set here.
     ///
     /// # Errors
-    /// [`SearchError`] naming the key that makes no sense, among them a load that has no rate or is too
-    /// short for the window; a simulation that cannot be run.
+    /// [`SearchError`] naming the key that makes no sense, among them a load that has no rate, is too short
+    /// for the window or has another rate within it than in the mean; a simulation that cannot be run.
     pub fn find<F>(
+        &self,
+        load: &WorkloadSpec,
+        seed: u64,
+        system: F,
+    ) -> Result<GoodputReport, SearchError>
+    where
+        F: Fn(u64) -> Result<Simulation, SearchError> + Sync,
+    {
+        self.check()?;
+        Search::new(self, load, seed, system)?.run_checked()
+    }
+
+    /// The same for a guess: of a trace another part may be seen than at the rate at which it is to be
+    /// replayed.
+    pub(crate) fn find_about<F>(
         &self,
         load: &WorkloadSpec,
         seed: u64,
@@ -160,6 +179,12 @@ impl GoodputSpec {
     {
         self.check()?;
         Search::new(self, load, seed, system)?.trial(rate)
+    }
+
+    /// Whether the load comes at that rate, in the mean, within the first window.
+    pub(crate) fn check_load(&self, load: &WorkloadSpec, rate: f64) -> Result<(), SearchError> {
+        let nothing = |_| Ok(Simulation::new());
+        Search::new(self, load, 0, nothing)?.check_load(rate)
     }
 
     /// Checks what can be checked before the first run.
@@ -196,11 +221,14 @@ impl GoodputSpec {
             ("warm-up-s", self.warm_up_s),
             ("window-s", self.window_s),
             ("tolerance", Some(self.tolerance)),
-            ("resolution", Some(self.resolution)),
             ("min-rate-rps", self.min_rate_rps),
             ("max-rate-rps", self.max_rate_rps),
         ] {
             value.map_or(Ok(()), |value| positive(field, value))?;
+        }
+        if !(1e-6..=10.0).contains(&self.resolution) {
+            let (value, allowed) = (&self.resolution, "1e-6 to 10");
+            return Err(SearchError::out_of_range("resolution", value, allowed));
         }
         if let (Some(min), Some(max)) = (self.min_rate_rps, self.max_rate_rps)
             && min > max

@@ -1,8 +1,10 @@
 //! [`Bottleneck`]: what breaks first beyond the highest rate that holds.
 
+use core::cmp::Ordering;
 use core::fmt;
 
 use foretoken::des_kernel::{SimDuration, SimTime};
+use foretoken::engine::SchedulerConfig;
 use foretoken::metrics::{
     LevelRecord, MeasurementWindow, MetricSink, RequestRecord, Slos, StepRecord,
 };
@@ -42,7 +44,8 @@ impl fmt::Display for Bottleneck {
 /// In this order, what applies first is the [bottleneck](Self::bottleneck):
 ///
 /// 1. *KV memory*, if a request in a hundred lost its blocks, or if for a fifth of the time requests waited
-///    while nine tenths of the blocks were held and there were seats in the batch.
+///    while nine tenths of the blocks were held and there were seats in the batch, or while all blocks were
+///    reserved.
 /// 2. *Batch limit*, if for a fifth of the time requests waited while all seats were taken.
 /// 3. *Decode bandwidth*, if more requests missed an objective of the times between tokens (TPOT, ITL)
 ///    than that of the first token.
@@ -89,7 +92,10 @@ impl Pressure {
 #[derive(Debug)]
 pub(super) struct EngineWatch {
     window: MeasurementWindow,
-    max_num_seqs: u32,
+    /// Sequences in a full batch.
+    seats: u32,
+    /// What a full batch means.
+    full_batch: Bottleneck,
     /// The last level of each engine, and since when.
     levels: Vec<Option<(SimTime, LevelRecord)>>,
     total: f64,
@@ -100,10 +106,17 @@ pub(super) struct EngineWatch {
 }
 
 impl EngineWatch {
-    pub(super) fn new(window: MeasurementWindow, max_num_seqs: u32) -> Self {
+    pub(super) fn new(window: MeasurementWindow, scheduler: &SchedulerConfig) -> Self {
+        let seats = scheduler.seats();
+        // Memory that is reserved for whole sequences may limit a batch more than its setting does.
+        let full_batch = match seats.cmp(&scheduler.max_num_seqs) {
+            Ordering::Less => Bottleneck::KvMemory,
+            _ => Bottleneck::BatchLimit,
+        };
         Self {
             window,
-            max_num_seqs,
+            seats,
+            full_batch,
             levels: Vec::new(),
             total: 0.0,
             waiting_for_kv: 0.0,
@@ -122,8 +135,11 @@ impl EngineWatch {
             return;
         }
         let full = FULL * f64::from(level.kv_blocks_total);
-        if level.running >= self.max_num_seqs {
-            self.waiting_for_seat += span;
+        if level.running >= self.seats {
+            match self.full_batch {
+                Bottleneck::KvMemory => self.waiting_for_kv += span,
+                _ => self.waiting_for_seat += span,
+            }
         } else if f64::from(level.kv_blocks_used) >= full {
             self.waiting_for_kv += span;
         }

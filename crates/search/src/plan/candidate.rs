@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use foretoken::deployment::Resolved;
-use foretoken::latency_model::Extent;
+use foretoken::latency_model::Confidence;
 use foretoken::metrics::{Recorder, RequestRecord};
 use foretoken::workload::{Seconds, WorkloadSpec};
-use foretoken::{Deployment, Fleet, Scenario, Simulation};
+use foretoken::{Deployment, Fleet, Prices, Scenario, Simulation};
 
 use super::bottleneck::{Bottleneck, EngineWatch, MissWatch};
 use super::report::{Excluded, PlanOption, Uncertainty};
@@ -33,6 +33,7 @@ pub(super) struct Candidate<'a> {
     pub(super) spec: &'a PlanSpec,
     pub(super) environment: &'a Environment,
     pub(super) demand: &'a Demand,
+    pub(super) prices: &'a Prices,
     pub(super) gpu: String,
     pub(super) tensor_parallel: u32,
 }
@@ -105,9 +106,7 @@ impl Candidate<'_> {
             }
             None => None,
         };
-        let mut deployed = system.resolved.clone();
-        deployed.replicas = replicas;
-        let confidence = deployed.latency.confidence(&Extent::default());
+        let confidence = system.confidence(replicas, found.warm_up_s + found.window_s)?;
         let uncertainty = match confidence.step_band {
             Some(band) => Some(Uncertainty {
                 low: band.low,
@@ -122,7 +121,7 @@ impl Candidate<'_> {
             }),
             None => None,
         };
-        let fleet = Fleet::of(&[deployed], &self.prices());
+        let fleet = Fleet::of(&[system.replicated(replicas)], self.prices);
         Ok(PlanOption {
             gpu: self.gpu.clone(),
             tensor_parallel: self.tensor_parallel,
@@ -135,15 +134,6 @@ impl Candidate<'_> {
             uncertainty,
             confidence: confidence.level,
         })
-    }
-
-    fn prices(&self) -> foretoken::Prices {
-        let given = self.environment.prices.get(&self.gpu);
-        let price = given.or_else(|| self.spec.prices.get(&self.gpu));
-        price
-            .map(|price| (self.gpu.clone(), price))
-            .into_iter()
-            .collect()
     }
 
     fn deployment(&self) -> Deployment {
@@ -200,17 +190,34 @@ impl System<'_> {
         }
     }
 
-    fn build(&self, replicas: u32) -> Result<Simulation, SearchError> {
+    fn scenario(&self, load: WorkloadSpec) -> Scenario {
         let PlanSpec { gateway, seed, .. } = self.candidate.spec;
-        let load = self.candidate.demand.load.clone();
-        let scenario = Scenario {
+        Scenario {
             gateway: gateway.clone(),
             seed: *seed,
             ..Scenario::new(self.candidate.deployment(), load)
-        };
+        }
+    }
+
+    fn replicated(&self, replicas: u32) -> Resolved {
         let mut resolved = self.resolved.clone();
         resolved.replicas = replicas;
-        Ok(scenario.build_with(&[resolved])?)
+        resolved
+    }
+
+    fn build(&self, replicas: u32) -> Result<Simulation, SearchError> {
+        let scenario = self.scenario(self.candidate.demand.load.clone());
+        Ok(scenario.build_with(&[self.replicated(replicas)])?)
+    }
+
+    /// How far to trust step times under what is asked.
+    fn confidence(&self, replicas: u32, seconds: f64) -> Result<Confidence, SearchError> {
+        let lasting = Seconds::new(seconds).map_err(foretoken::Error::from)?;
+        let load = self.candidate.demand.load.lasting(lasting);
+        let mut scenario = self.scenario(load.map_err(foretoken::Error::from)?);
+        scenario.horizon_s = Some(seconds);
+        let prediction = scenario.predict_with(&[self.replicated(replicas)])?;
+        Ok(prediction.confidence)
     }
 
     fn find(
@@ -219,7 +226,7 @@ impl System<'_> {
         goodput: &GoodputSpec,
     ) -> Result<crate::goodput::GoodputReport, SearchError> {
         let (load, seed) = (&self.candidate.demand.load, self.candidate.spec.seed);
-        goodput.find(load, seed, |_| self.build(replicas))
+        goodput.find_about(load, seed, |_| self.build(replicas))
     }
 
     fn holds(&self, replicas: u32) -> Result<bool, SearchError> {
@@ -270,7 +277,7 @@ impl System<'_> {
             .horizon(window.end());
         let mut misses = MissWatch::new(window, self.candidate.spec.slos.clone());
         let recorder = Recorder::streaming(|record: RequestRecord| misses.add(&record));
-        let engines = EngineWatch::new(window, self.resolved.engine.scheduler.max_num_seqs);
+        let engines = EngineWatch::new(window, &self.resolved.engine.scheduler);
         let ((recorder, engines), end) = simulation.run_with((recorder, engines))?;
         recorder.finish(end.at);
         Ok(engines.pressure(&misses).bottleneck())

@@ -16,11 +16,11 @@ use super::spec::PlanSpec;
 pub struct CapacityPlan {
     /// The model.
     pub model: String,
-    /// Requests per second that were asked for.
+    /// Requests per second (conversations, where these arrive) that were asked for: the mean over time.
     pub rate: f64,
     /// Requests per second that have to hold: with headroom.
     pub required_rate: f64,
-    /// The share of requests that has to meet its objectives.
+    /// The share of requests that has to meet its objectives, 0 to 1.
     pub share: f64,
     /// What holds.
     pub options: Vec<PlanOption>,
@@ -40,13 +40,14 @@ pub struct PlanOption {
     pub replicas: u32,
     /// Accelerators in all.
     pub gpus: u32,
-    /// Their price; `None` if it is not known.
+    /// Their price in US dollars per hour; `None` if it is not known.
     pub usd_per_hour: Option<f64>,
-    /// The highest rate at which the deployment holds, in requests per second.
+    /// The highest rate at which the deployment holds, in requests per second (conversations, where these
+    /// arrive).
     pub goodput: f64,
-    /// How many times the rate asked for that is.
+    /// How many times the rate asked for, without headroom, that is.
     pub margin: f64,
-    /// What breaks first beyond it; `None` if nothing did.
+    /// What breaks first beyond it; `None` if nothing did, as where a trace is too short for a higher rate.
     pub breaks_first: Option<Bottleneck>,
     /// What the uncertainty of step times leaves of it; `None` if the latency model states none.
     pub uncertainty: Option<Uncertainty>,
@@ -58,9 +59,9 @@ pub struct PlanOption {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Uncertainty {
-    /// The shortest that steps may be, relative to the prediction.
+    /// The shortest that steps may be, as a multiple of the prediction.
     pub low: f64,
-    /// The longest.
+    /// The longest, as a multiple of the prediction.
     pub high: f64,
     /// Replicas needed with the shortest; `None` if the accelerators allowed are not enough.
     pub replicas_at_low: Option<u32>,

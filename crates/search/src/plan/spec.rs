@@ -1,5 +1,7 @@
 //! [`PlanSpec`]: what is to be served, and with what it may be.
 
+use std::collections::BTreeMap;
+
 use foretoken::metrics::Slos;
 use foretoken::workload::WorkloadSpec;
 use foretoken::{EngineOptions, GatewaySpec, Prices};
@@ -30,8 +32,9 @@ pub struct PlanSpec {
     pub model: String,
     /// What is asked: an open loop or a trace; how many requests and for how long is not looked at.
     pub workload: WorkloadSpec,
-    /// The rate that has to hold, in requests per second (conversations, where these arrive); by default
-    /// the workload's own mean rate.
+    /// The rate that has to hold, in requests per second (conversations, where these arrive): the workload's
+    /// mean is made so high. By default the workload's own mean rate, which is not its peak if it changes over
+    /// time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_rate_rps: Option<f64>,
     /// What that rate is multiplied by; 1 by default.
@@ -59,10 +62,12 @@ pub struct PlanSpec {
     /// What stands before the engines; requests go to one after the other by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<GatewaySpec>,
-    /// Prices per accelerator and hour in US dollars, where they are not those of the catalog.
+    /// Prices per accelerator and hour in US dollars, 0 to 1e6, where they are not those of the catalog; by
+    /// any name that the catalog knows.
     #[serde(default)]
     pub prices: Prices,
-    /// Seconds over which is measured; by default the time of 1000 requests, but a minute at least.
+    /// Seconds over which is measured: whole periods of a load that changes over time. By default the time of
+    /// 1000 requests, but a minute at least.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_s: Option<f64>,
     /// Seconds before that; a fifth of the window by default.
@@ -90,7 +95,7 @@ const fn sixty_four() -> u32 {
 }
 
 impl PlanSpec {
-    /// The cheapest deployments that hold. Prices of the file take the place of the environment's.
+    /// The cheapest deployments that hold. Prices of the environment take the place of these.
     ///
     /// # Errors
     /// [`SearchError`] naming the key that makes no sense, before the first run; a simulation that cannot
@@ -101,6 +106,7 @@ impl PlanSpec {
             .catalog
             .model(&self.model)
             .map_err(foretoken::Error::from)?;
+        let prices = self.prices(environment)?;
         let mut candidates = Vec::new();
         for gpu in &self.gpus {
             let gpu = environment.catalog.gpu(gpu);
@@ -110,6 +116,7 @@ impl PlanSpec {
                     spec: self,
                     environment,
                     demand: &demand,
+                    prices: &prices,
                     gpu: gpu.name.clone(),
                     tensor_parallel,
                 });
@@ -121,6 +128,31 @@ impl PlanSpec {
             .map(Candidate::evaluate)
             .collect::<Result<_, SearchError>>()?;
         Ok(CapacityPlan::new(self, &demand, outcomes))
+    }
+
+    /// All prices by the names of the catalog.
+    fn prices(&self, environment: &Environment) -> Result<Prices, SearchError> {
+        let mut prices = BTreeMap::new();
+        for (gpu, price) in self.prices.iter() {
+            let setting = || format!("prices.{gpu}");
+            if !(0.0..=1e6).contains(&price) {
+                return Err(SearchError::out_of_range(setting(), &price, "0 to 1e6"));
+            }
+            let known = environment.catalog.gpu(gpu);
+            let known = known.map_err(|error| SearchError::Setting {
+                setting: setting(),
+                problem: error.to_string(),
+            })?;
+            if prices.insert(known.name.clone(), price).is_some() {
+                return Err(SearchError::Setting {
+                    setting: setting(),
+                    problem: format!("{} has a price by another name already", known.name),
+                });
+            }
+        }
+        let given = environment.prices.iter();
+        prices.extend(given.map(|(gpu, price)| (gpu.to_owned(), price)));
+        Ok(prices.into_iter().collect())
     }
 
     fn demand(&self) -> Result<Demand, SearchError> {
@@ -167,10 +199,12 @@ impl PlanSpec {
             ..GoodputSpec::default()
         };
         goodput.check()?;
+        let load = load.map_err(foretoken::Error::from)?;
+        goodput.check_load(&load, required)?;
         Ok(Demand {
             asked,
             required,
-            load: load.map_err(foretoken::Error::from)?,
+            load,
             goodput,
         })
     }

@@ -2,7 +2,8 @@
 
 use foretoken::engine::Scheduling;
 use foretoken::prelude::*;
-use foretoken_search::goodput::{Miss, Part};
+use foretoken::workload::trace::TraceSpec;
+use foretoken_search::goodput::{Miss, Part, Trial};
 use foretoken_search::{GoodputReport, GoodputSpec};
 
 /// One request at a time, each takes 10 ms.
@@ -112,12 +113,212 @@ fn a_window_that_is_too_short_is_doubled_until_the_answer_settles() {
     assert!(found.window_s >= 8.0 && error.abs() < 0.1, "{found}");
     let interval = found.interval.expect("two replications");
     assert_eq!(interval.n, 2);
-    let moving = GoodputSpec {
-        max_doublings: 1,
-        tolerance: 1e-9,
+    // One doubling says nothing yet; two that move the answer say that it has not settled.
+    for (max_doublings, expected) in [(1, None), (2, Some(false))] {
+        let moving = GoodputSpec {
+            max_doublings,
+            tolerance: 1e-9,
+            ..spec.clone()
+        };
+        assert_eq!(find(&moving).settled, expected);
+    }
+}
+
+fn arrivals(text: &str) -> WorkloadSpec {
+    let text = format!(
+        r#"{{ "synthetic": {{ "arrivals": {text}, "requests": 1,
+            "prompt-tokens": {{ "constant": {{ "tokens": 16 }} }},
+            "output-tokens": {{ "constant": {{ "tokens": 1 }} }} }} }}"#
+    );
+    serde_json::from_str(&text).expect("a workload")
+}
+
+fn held_at(rate: f64, load: &WorkloadSpec, spec: &GoodputSpec) -> Trial {
+    let trial = spec.trial(load, 1, rate, |_| Ok(server()));
+    trial.expect("a valid trial")
+}
+
+#[test]
+fn a_window_has_to_see_a_load_at_its_mean_rate() {
+    let diurnal = r#"{ "diurnal": { "mean-rate-rps": 50, "amplitude": 0.5, "period-s": 100 } }"#;
+    let spike = r#"{ "spikes": { "base": { "poisson": { "rate-rps": 50 } },
+        "spikes": [{ "at-s": 20, "duration-s": 20, "factor": 3 }] } }"#;
+    let spec = GoodputSpec {
+        slos: ttft_within(4),
+        share: 0.9,
+        window_s: Some(60.0),
+        replications: 1,
+        ..GoodputSpec::default()
+    };
+    for (load, found) in [(diurnal, "not at 38."), (spike, "not at 83.")] {
+        let error = spec.find(&arrivals(load), 1, |_| panic!("nothing is run"));
+        let error = error.expect_err("the window sees another rate").to_string();
+        assert!(error.starts_with("window-s is 60: allowed is"), "{error}");
+        assert!(
+            error.contains("50.00/s") && error.contains(found),
+            "{error}"
+        );
+    }
+    let whole = GoodputSpec {
+        window_s: Some(100.0),
         ..spec
     };
-    assert_eq!(find(&moving).settled, Some(false));
+    let trial = held_at(30.0, &arrivals(diurnal), &whole);
+    assert!(trial.holds(), "{trial:?}");
+}
+
+#[test]
+fn a_rise_within_the_last_fifth_shows_there_alone() {
+    let rising = arrivals(
+        r#"{ "piecewise": { "pieces": [
+            { "rate-rps": 50, "duration-s": 100 }, { "rate-rps": 90, "duration-s": 40 }] } }"#,
+    );
+    let spec = GoodputSpec {
+        slos: ttft_within(4),
+        share: 0.8,
+        window_s: Some(100.0),
+        replications: 1,
+        ..GoodputSpec::default()
+    };
+    let rate = rising.mean_rate().expect("open");
+    let misses = held_at(rate, &rising, &spec).misses;
+    let part = |miss: &Miss| match miss {
+        Miss::Share { part, .. } => *part,
+        _ => panic!("{miss}"),
+    };
+    assert_eq!(
+        misses.iter().map(part).collect::<Vec<_>>(),
+        [Part::LastFifth]
+    );
+}
+
+#[test]
+fn long_answers_have_the_time_that_their_objectives_give_them() {
+    // A second of requests, whose answers take ten.
+    let load = Synthetic::poisson(
+        5.0,
+        1,
+        LengthSpec::constant(16),
+        LengthSpec::constant(1_000),
+    );
+    let load = load.expect("a valid load").into();
+    let ms = |ms| Some(SimDuration::from_millis(ms));
+    let slo = Slo::default();
+    for slo in [
+        Slo {
+            tpot: ms(20),
+            ..slo
+        },
+        Slo { itl: ms(20), ..slo },
+        Slo {
+            ttft: ms(500),
+            ..slo
+        },
+    ] {
+        let spec = GoodputSpec {
+            slos: [(SloClass::Standard, slo)].into_iter().collect(),
+            window_s: Some(2.0),
+            replications: 1,
+            ..GoodputSpec::default()
+        };
+        let trial = spec.trial(&load, 1, 5.0, |_| {
+            let step = Affine::new(SimDuration::from_millis(10));
+            let engine = Simulation::new().engines(1, EngineConfig::default());
+            Ok(engine.latency(step))
+        });
+        let trial = trial.expect("a valid trial");
+        assert!(trial.holds(), "{trial:?}");
+        assert!(trial.classes[0].window.requests > 2);
+    }
+}
+
+#[test]
+fn requests_that_are_rejected_have_endless_times() {
+    // One of twenty prompts is longer than the model allows.
+    let long = Synthetic::poisson(1.0, 1, LengthSpec::constant(4_000), LengthSpec::constant(1));
+    let long = long.expect("a valid load").into();
+    let load = WorkloadSpec::Mix(vec![load(19.0, 1), long]);
+    for (metric, expected) in [("ttft-p90-ms", true), ("ttft-p99-ms", false)] {
+        let spec = GoodputSpec {
+            limits: [(metric.parse().expect("a metric"), 100.0)].into(),
+            window_s: Some(60.0),
+            replications: 2,
+            ..GoodputSpec::default()
+        };
+        let trial = spec.trial(&load, 1, 20.0, |_| {
+            let mut config = EngineConfig::default();
+            config.scheduler.max_model_len = 2_048;
+            let step = Affine::new(SimDuration::from_millis(10));
+            Ok(Simulation::new().engines(1, config).latency(step))
+        });
+        let trial = trial.expect("a valid trial");
+        assert_eq!(trial.holds(), expected, "{trial:?}");
+        for miss in &trial.misses {
+            assert!(
+                miss.to_string()
+                    .contains("too many requests have no such time")
+            );
+        }
+    }
+}
+
+#[test]
+fn a_trace_is_replayed_no_faster_than_it_lasts() {
+    let name = format!("foretoken-search-goodput-{}.jsonl", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let line = |i: u32| {
+        format!(
+            "{{\"timestamp\": {}, \"input_length\": 9, \"output_length\": 1, \"hash_ids\": []}}\n",
+            i * 20
+        )
+    };
+    let text: String = (0..=3_000).map(line).collect();
+    std::fs::write(&path, text).expect("a file in the temporary directory");
+    let trace = WorkloadSpec::Trace(TraceSpec::new(&path));
+    // Equal gaps: it holds up to 100/s. A minute at 50/s lasts for 42 s at up to 71.4/s.
+    let spec = GoodputSpec {
+        slos: ttft_within(4),
+        window_s: Some(30.0),
+        replications: 1,
+        ..GoodputSpec::default()
+    };
+    let found = spec.find(&trace, 1, |_| Ok(server()));
+    let found = found.expect("a valid search");
+    let highest = found.load_ends_above.expect("a trace ends");
+    assert!((highest - 50.0 * 60.0 / 42.0).abs() < 1e-3, "{highest}");
+    assert_eq!((found.rate, found.settled), (Some(highest), None));
+    assert!(found.to_string().contains("the trace ends"), "{found}");
+    std::fs::remove_file(path).expect("it is there");
+}
+
+#[test]
+fn replications_are_counted_up_to_the_last_number() {
+    let mut scenario = crate::support::base();
+    scenario.replication = u64::MAX - 1;
+    let spec = GoodputSpec {
+        slos: ttft_within(4),
+        ..GoodputSpec::default()
+    };
+    let error = spec.find_for(&scenario, &foretoken_search::Environment::builtin());
+    let error = error.expect_err("three from there on").to_string();
+    assert!(
+        error.starts_with("replication is 18446744073709551614"),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_endless_objective_is_always_kept() {
+    let slo = Slo {
+        ttft: Some(SimDuration::MAX),
+        ..Slo::default()
+    };
+    let spec = GoodputSpec {
+        slos: [(SloClass::Standard, slo)].into_iter().collect(),
+        replications: 1,
+        ..GoodputSpec::default()
+    };
+    assert!(held_at(50.0, &load(50.0, 1), &spec).holds());
 }
 
 #[test]
@@ -180,10 +381,12 @@ fn a_system_that_never_holds_has_no_goodput() {
         )]
         .into_iter()
         .collect(),
+        max_doublings: 2,
         ..GoodputSpec::default()
     };
     let found = find(&spec);
     assert_eq!((found.rate, found.interval), (None, None));
+    assert_eq!(found.settled, Some(false));
     assert!(found.to_string().contains("goodput: none"), "{found}");
 }
 
@@ -212,6 +415,13 @@ fn what_makes_no_sense_is_refused_by_name_before_the_first_run() {
                 ..good.clone()
             },
             "window-s is -1",
+        ),
+        (
+            GoodputSpec {
+                resolution: 1e-17,
+                ..good.clone()
+            },
+            "resolution is 0.00000000000000001: allowed is 1e-6",
         ),
         (
             GoodputSpec {

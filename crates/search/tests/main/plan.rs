@@ -1,5 +1,6 @@
 //! Plans whose answers follow from how they are made.
 
+use foretoken::latency_model::Level;
 use foretoken_search::plan::Bottleneck;
 use foretoken_search::{CapacityPlan, Environment, PlanSpec};
 
@@ -37,6 +38,14 @@ fn each_bottleneck_is_named_where_nothing_else_can_be() {
             r#"{ "ttft-ms": 1000 }"#,
             3.0,
             Bottleneck::BatchLimit,
+        ),
+        // Memory is reserved for sequences of 2048 tokens: for four of them.
+        (
+            r#"{ "kv-allocation": "reserved", "num-gpu-blocks-override": 513, "max-model-len": 2048 }"#,
+            (500, 100),
+            r#"{ "ttft-ms": 1000 }"#,
+            3.0,
+            Bottleneck::KvMemory,
         ),
         (
             "{}",
@@ -95,6 +104,62 @@ fn as_many_replicas_as_hold_and_no_fewer() {
         refused.options.is_empty() && refused.excluded.len() == 1,
         "{refused}"
     );
+}
+
+#[test]
+fn prices_have_any_name_that_the_catalog_knows() {
+    let slo = r#"{ "ttft-ms": 500 }"#;
+    let priced = |name: &str, price| PlanSpec {
+        prices: [(name.to_owned(), price)].into_iter().collect(),
+        ..spec("{}", 100, 10, slo, 1.0)
+    };
+    let option = &plan(&priced("H100", 1.5)).options[0];
+    assert_eq!((option.gpus, option.usd_per_hour), (1, Some(1.5)));
+    // Those of the environment come first.
+    let mut environment = Environment::builtin();
+    environment.prices = [("H100-SXM-80GB".to_owned(), 0.5)].into_iter().collect();
+    let found = priced("H100", 1.5).plan(&environment).expect("a plan");
+    assert_eq!(found.options[0].usd_per_hour, Some(0.5));
+    for (name, price, expected) in [
+        ("H1OO", 1.0, "prices.H1OO: "),
+        ("H100", -1.0, "prices.H100 is -1: allowed is 0 to 1e6"),
+        ("H100", f64::NAN, "prices.H100 is NaN: allowed is 0 to 1e6"),
+    ] {
+        let error = priced(name, price).plan(&Environment::builtin());
+        let error = error.expect_err("no price").to_string();
+        assert!(error.starts_with(expected), "{error}");
+    }
+}
+
+#[test]
+fn a_load_that_changes_over_time_needs_a_window_of_whole_periods() {
+    let mut asked = spec("{}", 100, 10, r#"{ "ttft-ms": 500 }"#, 1.0);
+    let changing = r#"{ "synthetic": { "requests": 1,
+        "arrivals": { "hourly": { "rates-rps": [1, 1, 1, 9], "period-s": 80 } },
+        "prompt-tokens": { "constant": { "tokens": 100 } },
+        "output-tokens": { "constant": { "tokens": 10 } } } }"#;
+    asked.workload = serde_json::from_str(changing).expect("a workload");
+    let error = asked.plan(&Environment::builtin());
+    let error = error.expect_err("20 s of 80").to_string();
+    assert!(
+        error.starts_with("window-s is 20: allowed is a window"),
+        "{error}"
+    );
+    asked.window_s = Some(80.0);
+    assert_eq!(plan(&asked).rate, 3.0);
+}
+
+#[test]
+fn a_plan_knows_how_far_its_load_reaches() {
+    let slo = r#"{ "ttft-ms": 5000 }"#;
+    let engine = r#"{ "max-num-batched-tokens": 32768 }"#;
+    let of = |prompt| {
+        let plan = plan(&spec(engine, prompt, 10, slo, 1.0));
+        plan.options.first().map(|option| option.confidence)
+    };
+    // Kernels of H100 were measured up to 16384 new tokens in a step.
+    assert_eq!(of(100), Some(Level::Full));
+    assert_eq!(of(30_000), Some(Level::Reduced));
 }
 
 #[test]
