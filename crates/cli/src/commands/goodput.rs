@@ -73,7 +73,7 @@ struct SearchFlags {
     /// How close the rate that fails has to be to the one that holds, from 1e-6 on [default: 0.005]
     #[arg(long, value_name = "SHARE")]
     resolution: Option<f64>,
-    /// The lowest rate that is tried [default: a thousandth of the load's]
+    /// The lowest rate that is tried [default: that of ten requests in the first window]
     #[arg(long, value_name = "RPS")]
     min_rate: Option<f64>,
     /// The highest rate that is tried; of a trace no more than it lasts for [default: a thousand times the

@@ -163,13 +163,15 @@ impl fmt::Display for GoodputReport {
         for (trial, verdict) in [(&self.holds, "holds"), (&self.fails, "fails")] {
             let Some(trial) = trial else { continue };
             write!(f, "  {} requests/s {verdict}", digits(trial.rate))?;
-            if let Some((window, last_fifth)) = trial.attainment() {
+            if trial.gave_up {
+                write!(
+                    f,
+                    ", given up when too many requests had missed their objectives"
+                )?;
+            } else if let Some((window, last_fifth)) = trial.attainment() {
                 let (window, last_fifth) = (100.0 * window, 100.0 * last_fifth);
                 write!(f, ": {window:.2} % kept their objectives")?;
                 write!(f, ", {last_fifth:.2} % in the last fifth")?;
-            }
-            if trial.gave_up {
-                write!(f, ", of those that had ended when it was hopeless")?;
             }
             writeln!(f)?;
             for miss in &trial.misses {

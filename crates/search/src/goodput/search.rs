@@ -5,7 +5,7 @@ use foretoken::metrics::Estimate;
 use foretoken::workload::{Seconds, WorkloadSpec};
 use rayon::prelude::*;
 
-use super::report::{GoodputReport, Trial, digits};
+use super::report::{GoodputReport, Miss, Trial, digits};
 use super::spec::GoodputSpec;
 use super::trial::{Times, Trials};
 use crate::error::SearchError;
@@ -22,6 +22,10 @@ const OFF: f64 = 0.1;
 const SIGMAS: f64 = 4.0;
 /// How far from the load's own rate the highest one is sought.
 const REACH: f64 = 1_024.0;
+/// Requests within the first window at the lowest rate, unless another is asked for: fewer say nothing.
+const FEWEST: f64 = 10.0;
+/// Requests of a run at the most, so that a search ends where nothing ever fails.
+const MOST: f64 = 2e6;
 
 pub(super) struct Search<'a, F> {
     spec: &'a GoodputSpec,
@@ -75,15 +79,20 @@ where
     pub(super) fn run(&self) -> Result<GoodputReport, SearchError> {
         let replications = self.replications();
         let mut times = self.times(self.first_window());
+        self.check_length(times)?;
         if self.load_ends_above(times)?.is_none() {
             self.check_rate(times, self.mean_rate)?;
         }
         let mut knee = self.knee(times, &replications, self.mean_rate, 2.0)?;
+        self.check_classes(&knee)?;
         let mut runs = knee.runs;
         let (mut doublings, mut agreed) = (0, 0);
         while doublings < self.spec.max_doublings && agreed < AGREEMENTS {
             let longer = self.times(2.0 * times.window);
             let start = knee.rate().unwrap_or(self.lowest());
+            if knee.fails.is_none() || start * longer.load() > MOST {
+                break;
+            }
             // What lasts for half of this window, and at its mean rate, need not do so for all of it.
             if self.check_rate(longer, start).is_err() {
                 break;
@@ -162,6 +171,43 @@ where
         Err(SearchError::out_of_range("window-s", window, allowed))
     }
 
+    /// Whether a run at the load's own rate can be done at all.
+    fn check_length(&self, times: Times) -> Result<(), SearchError> {
+        if self.mean_rate * times.load() <= MOST {
+            return Ok(());
+        }
+        let allowed = format!(
+            "with what comes before, no more than {MOST} requests at {}/s",
+            digits(self.mean_rate)
+        );
+        Err(SearchError::out_of_range(
+            "window-s",
+            &times.window,
+            allowed,
+        ))
+    }
+
+    /// Whether anybody asks whose requests have to keep something.
+    fn check_classes(&self, knee: &Knee) -> Result<(), SearchError> {
+        let nobody = |trial: &Trial| trial.misses.contains(&Miss::NoRequests {});
+        let fails = knee.fails.as_ref();
+        if knee.holds.is_some() || !fails.is_some_and(nobody) {
+            return Ok(());
+        }
+        let classes: Vec<String> = self
+            .spec
+            .slos
+            .iter()
+            .map(|(class, _)| class.to_string())
+            .collect();
+        let allowed = "classes that the load has requests of, within the window";
+        Err(SearchError::out_of_range(
+            "slos",
+            &classes.join(", "),
+            allowed,
+        ))
+    }
+
     /// The highest rate at which the load lasts for the window, if it ends.
     fn load_ends_above(&self, times: Times) -> Result<Option<f64>, SearchError> {
         let duration = Seconds::new(times.load()).map_err(foretoken::Error::from)?;
@@ -202,14 +248,17 @@ where
     }
 
     fn lowest(&self) -> f64 {
+        let few = (FEWEST / self.first_window()).min(self.mean_rate);
         let lowest = self.spec.min_rate_rps;
-        lowest.unwrap_or(self.mean_rate / REACH)
+        let lowest = lowest.unwrap_or(few.max(self.mean_rate / REACH));
+        lowest.min(self.spec.max_rate_rps.unwrap_or(f64::INFINITY))
     }
 
     fn highest(&self) -> f64 {
         let highest = self.spec.max_rate_rps;
+        let most = MOST / self.times(self.first_window()).load();
         highest
-            .unwrap_or((self.mean_rate * REACH).min(1e6))
+            .unwrap_or((self.mean_rate * REACH).min(most))
             .max(self.lowest())
     }
 
@@ -234,7 +283,9 @@ where
             .collect::<Result<_, _>>()?;
         let rates: Option<Vec<f64>> = apart.iter().map(Knee::rate).collect();
         let runs = apart.iter().map(|knee| knee.runs).sum();
-        Ok((rates.and_then(|rates| Estimate::of(&rates)), runs))
+        let interval = rates.and_then(|rates| Estimate::of(&rates));
+        // Replications of a trace are all the same, and say nothing of chance.
+        Ok((interval.filter(|it| it.half_width != Some(0.0)), runs))
     }
 
     /// From `start` up or down by `factor`, its square, and so on until the knee lies between two rates; then

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use foretoken::metrics::Slos;
+use foretoken::metrics::{Slo, Slos};
 use foretoken::workload::WorkloadSpec;
 use foretoken::{Scenario, Simulation};
 use serde::{Deserialize, Serialize};
@@ -62,10 +62,12 @@ pub struct GoodputSpec {
     /// The next rate is above the one that holds by no more than this, relatively: 1e-6 to 10; 0.005 by
     /// default. An answer settles only if this is well below the tolerance.
     pub resolution: f64,
-    /// The lowest rate that is tried, in requests per second; a thousandth of the load's own by default.
+    /// The lowest rate that is tried, in requests per second; by default that of ten requests in the first
+    /// window, but a thousandth of the load's own at least.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_rate_rps: Option<f64>,
-    /// The highest rate that is tried; a thousand times the load's own by default.
+    /// The highest rate that is tried; by default a thousand times the load's own, but no more than two
+    /// million requests a run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_rate_rps: Option<f64>,
     /// Repetitions with other draws, judged together; 3 by default. With more than one, each is searched
@@ -196,6 +198,14 @@ impl GoodputSpec {
             let allowed = "objectives of one class at least, or limits";
             return Err(SearchError::out_of_range("slos", &"empty", allowed));
         }
+        if let Some((class, _)) = self.slos.iter().find(|(_, slo)| **slo == Slo::default()) {
+            let allowed = "at least one of ttft-ms, tpot-ms, itl-ms, e2e-ms";
+            return Err(SearchError::out_of_range(
+                format!("slos.{class}"),
+                &"empty",
+                allowed,
+            ));
+        }
         let of_requests = [
             LatencyKind::Ttft,
             LatencyKind::Tpot,
@@ -229,6 +239,14 @@ impl GoodputSpec {
         if !(1e-6..=10.0).contains(&self.resolution) {
             let (value, allowed) = (&self.resolution, "1e-6 to 10");
             return Err(SearchError::out_of_range("resolution", value, allowed));
+        }
+        for (field, rate) in [
+            ("min-rate-rps", self.min_rate_rps),
+            ("max-rate-rps", self.max_rate_rps),
+        ] {
+            if let Some(rate) = rate.filter(|&rate| rate > 1e6) {
+                return Err(SearchError::out_of_range(field, &rate, "at most 1e6"));
+            }
         }
         if let (Some(min), Some(max)) = (self.min_rate_rps, self.max_rate_rps)
             && min > max

@@ -170,11 +170,21 @@ impl PlanSpec {
             let list = format!("{:?}", self.tensor_parallel);
             return refuse("tensor-parallel", &list, "numbers from 1 on");
         }
+        let twice = |index: usize| self.gpus[..index].contains(&self.gpus[index]);
+        if let Some(index) = (0..self.gpus.len()).find(|&index| twice(index)) {
+            let gpu = &self.gpus[index];
+            return refuse("gpus", &format!("{gpu} twice"), "each once");
+        }
+        let sizes = &self.tensor_parallel;
+        if let Some(index) = (0..sizes.len()).find(|&at| sizes[..at].contains(&sizes[at])) {
+            let twice = format!("{} twice", sizes[index]);
+            return refuse("tensor-parallel", &twice, "each once");
+        }
         if self.max_gpus == 0 {
             return refuse("max-gpus", &0, "1 or more");
         }
-        if !(self.headroom >= 0.0 && self.headroom <= 100.0) {
-            return refuse("headroom", &self.headroom, "0 to 100");
+        if !(0.0..=4.0).contains(&self.headroom) {
+            return refuse("headroom", &self.headroom, "0 to 4: 0.2 is a fifth more");
         }
         for (field, value) in [
             ("growth-factor", Some(self.growth_factor)),

@@ -391,6 +391,36 @@ fn a_system_that_never_holds_has_no_goodput() {
 }
 
 #[test]
+fn objectives_of_nobody_are_refused_and_those_that_all_keep_end_the_search() {
+    let slo = Slo {
+        ttft: Some(SimDuration::from_secs(1)),
+        ..Slo::default()
+    };
+    let spec = GoodputSpec {
+        slos: [(SloClass::Critical, slo)].into_iter().collect(),
+        window_s: Some(5.0),
+        replications: 1,
+        ..GoodputSpec::default()
+    };
+    let error = spec.find(&load(50.0, 1), 1, |_| Ok(server()));
+    let error = error.expect_err("nobody is critical").to_string();
+    assert!(
+        error.starts_with("slos is critical: allowed is classes that the load has"),
+        "{error}"
+    );
+    let kept = GoodputSpec {
+        slos: ttft_within(1_000_000),
+        // Below the lowest rate that would be tried.
+        max_rate_rps: Some(1.0),
+        ..spec
+    };
+    let found = find(&kept);
+    assert_eq!((found.rate, found.fails), (Some(1.0), None));
+    // Longer runs would say nothing else.
+    assert!((found.window_s - 5.0).abs() < 1e-12);
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_by_name_before_the_first_run() {
     let refused = |spec: GoodputSpec| {
         let found = spec.find(&load(50.0, 1), 1, |_| panic!("nothing is run"));
@@ -402,6 +432,13 @@ fn what_makes_no_sense_is_refused_by_name_before_the_first_run() {
     };
     for (spec, expected) in [
         (GoodputSpec::default(), "slos is empty"),
+        (
+            GoodputSpec {
+                slos: [(SloClass::Standard, Slo::default())].into_iter().collect(),
+                ..GoodputSpec::default()
+            },
+            "slos.standard is empty",
+        ),
         (
             GoodputSpec {
                 share: 1.5,
