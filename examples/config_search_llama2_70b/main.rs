@@ -2,14 +2,14 @@
 //! prefixes, 5 requests/s for 5,000 requests of 566 tokens in and 247 out on average, mean TTFT at most 300 ms.
 //!
 //! The study searched 420 configurations of tensor parallelism (2, 4, 8), replicas, `max_num_seqs`,
-//! `max_num_batched_tokens`, scheduling, preemption, routing and admission, found 373 of them feasible and TP4x1
-//! and TP8x1 best, and measured eight on real accelerators. Which levels its grid had is not published: those of
+//! `max_num_batched_tokens`, scheduling, preemption, routing and admission, found 373 of them feasible and `TP4x1`
+//! and `TP8x1` best, and measured eight on real accelerators. Which levels its grid had is not published: those of
 //! `search.yaml` are ours, chosen so that the eight are among them and that they make 420 too. Hence the number
 //! of feasible configurations cannot be compared; the eight can.
 //!
 //! Arrivals are those of the study's load generator, inference-perf, at a constant rate: exactly 5,000 requests in
-//! 1,000 s with random gaps. With equal gaps nothing ever bursts, and TP2x2 with 20 sequences, measured to fail,
-//! would hold: 94 ms. Our front also has TP2x1, which holds with steps of 2,048 tokens (151 ms) and fails with the
+//! 1,000 s with random gaps. With equal gaps nothing ever bursts, and `TP2x2` with 20 sequences, measured to fail,
+//! would hold: 94 ms. Our front also has `TP2x1`, which holds with steps of 2,048 tokens (151 ms) and fails with the
 //! default of 8,192: the study says nothing of it beyond four sequences.
 //!
 //! `cargo run --release --example config_search_llama2_70b`
