@@ -204,7 +204,7 @@ fn objectives_that_are_none_or_come_twice() {
     refused(
         "objectives",
         json!([{ "minimise": "gpus", "resolution": 0 }]),
-        "objectives[0].resolution is 0: allowed is above 0",
+        "objectives[0].resolution is 0: allowed is 1e-12 to 1e12",
     );
     refused(
         "objectives",
