@@ -16,7 +16,7 @@ fn the_highest_rate_is_found_from_a_file_and_from_flags() {
     let line = format!("goodput {path} --slo-ttft 100 --slo-tpot 20 --share 0.9 {QUICK}");
     let table = succeeds(&line);
     assert!(
-        table.starts_with("goodput: ") && table.contains(" fails: "),
+        table.starts_with("goodput: ") && table.contains(" requests/s fails"),
         "{table}"
     );
     let found = json(&format!("{line} --json -"));
