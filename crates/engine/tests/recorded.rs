@@ -168,7 +168,7 @@ fn config(numbers: &mut Numbers, scheduling: Scheduling, prefix_caching: bool) -
     }
 }
 
-/// Two of five loads are for engines as they were before vLLM, in one respect or in both.
+/// Half of the loads are for engines as they were before vLLM, in one respect or in both.
 fn old_ways(scheduler: &mut SchedulerConfig, seed: u64) {
     if matches!(seed % 10, 0 | 2 | 3) {
         scheduler.batching = Batching::Static;
