@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
+use comfy_table::{LineStyle, Table, TableStyle};
 use serde::Serialize;
 
 use crate::failure::{Failure, write};
@@ -35,6 +36,16 @@ impl JsonOutput {
         print(table)?;
         write(path, &(text + "\n"))
     }
+}
+
+/// An empty table under headings, with a rule below them.
+pub(crate) fn table<'a>(headings: impl IntoIterator<Item = &'a str>) -> Table {
+    let mut table = Table::new();
+    let rule = LineStyle::none().fill('─').junction('─');
+    table
+        .load_style(TableStyle::new().header_separator(rule))
+        .set_header(headings);
+    table
 }
 
 /// The files of a command, looked at before the work: what is read stays as it is, nothing is written over something

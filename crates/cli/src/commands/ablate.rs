@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use clap::Args;
-use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
+use comfy_table::CellAlignment;
 use foretoken::metrics::Estimate;
 use foretoken_calibrate::progress::Progress;
 use foretoken_search::ablation::{
@@ -17,7 +17,7 @@ use crate::chart::bar;
 use crate::commands::Extras;
 use crate::commands::scenario::scenario;
 use crate::failure::{Failure, from_file};
-use crate::output::{Files, JsonOutput};
+use crate::output::{self, Files, JsonOutput};
 
 /// Tell what each feature of a deployment is worth: a ladder, leave-one-out and Shapley values
 ///
@@ -194,12 +194,8 @@ fn table(report: &AblationReport) -> String {
 
 /// Rows under headings; numbers are right-aligned but for the last column.
 fn lines(headings: &[&str], rows: Vec<Vec<String>>) -> String {
-    let mut table = Table::new();
-    let rule = LineStyle::none().fill('─').junction('─');
-    table
-        .load_style(TableStyle::new().header_separator(rule))
-        .set_header(headings.iter().copied())
-        .add_rows(rows);
+    let mut table = output::table(headings.iter().copied());
+    table.add_rows(rows);
     for (heading, column) in headings.iter().zip(table.column_iter_mut()) {
         if !heading.is_empty() && *heading != "feature" {
             column.set_cell_alignment(CellAlignment::Right);

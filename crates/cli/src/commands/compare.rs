@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
+use comfy_table::{CellAlignment, Table};
 use foretoken::metrics::Estimate;
 use foretoken_search::compare::{Cell, Compared, Comparison, Row, Variant};
 use foretoken_search::{Judgement, Metric};
@@ -12,7 +12,7 @@ use foretoken_search::{Judgement, Metric};
 use crate::commands::Extras;
 use crate::commands::scenario::scenario;
 use crate::failure::Failure;
-use crate::output::{Files, JsonOutput};
+use crate::output::{self, Files, JsonOutput};
 
 /// Compare deployments or policies on the same requests
 ///
@@ -156,12 +156,7 @@ fn text(compared: &Compared) -> String {
 }
 
 fn table(rows: &[Row], variants: &[String]) -> Table {
-    let mut table = Table::new();
-    let rule = LineStyle::none().fill('─').junction('─');
-    let header = ["metric", "scenario", "mean", "difference", "[%]", "verdict"];
-    table
-        .load_style(TableStyle::new().header_separator(rule))
-        .set_header(header);
+    let mut table = output::table(["metric", "scenario", "mean", "difference", "[%]", "verdict"]);
     for column in table.column_iter_mut().skip(2).take(3) {
         column.set_cell_alignment(CellAlignment::Right);
     }

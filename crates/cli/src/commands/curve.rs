@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
+use comfy_table::{CellAlignment, Table};
 use foretoken_search::interactivity::{CurvePoint, curve};
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use crate::chart::{MARKS, scatter};
 use crate::commands::Extras;
 use crate::commands::scenario::scenario;
 use crate::failure::{Failure, save};
-use crate::output::{Files, JsonOutput};
+use crate::output::{self, Files, JsonOutput};
 
 /// Draw the interactivity curve: tokens per second of each GPU against those of each user
 ///
@@ -93,12 +93,8 @@ fn text(curves: &[Curve]) -> String {
 }
 
 fn table(points: &[CurvePoint]) -> Table {
-    let mut table = Table::new();
-    let rule = LineStyle::none().fill('─').junction('─');
-    let header = core::iter::once("users").chain(COLUMNS.map(|(name, ..)| name));
-    table
-        .load_style(TableStyle::new().header_separator(rule))
-        .set_header(header);
+    let headings = core::iter::once("users").chain(COLUMNS.map(|(name, ..)| name));
+    let mut table = output::table(headings);
     for column in table.column_iter_mut() {
         column.set_cell_alignment(CellAlignment::Right);
     }

@@ -127,16 +127,11 @@ impl WorkloadFlags {
 /// Reads a scenario file.
 pub(crate) fn scenario(path: &Path) -> Result<Scenario, Failure> {
     let mut scenario: Scenario = from_file(path)?;
-    rebase(path, &mut scenario);
-    Ok(scenario)
-}
-
-/// Takes relative paths as paths from the folder of the file that the scenario stands in.
-pub(crate) fn rebase(file: &Path, scenario: &mut Scenario) {
     scenario
         .workload
-        .rebase(file.parent().unwrap_or(Path::new("")));
+        .rebase(path.parent().unwrap_or(Path::new("")));
     if let Some(gateway) = &mut scenario.gateway {
-        relative_to(file, gateway);
+        relative_to(path, gateway);
     }
+    Ok(scenario)
 }

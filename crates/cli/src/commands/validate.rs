@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
+use comfy_table::{CellAlignment, Table};
 use foretoken::validation::{
     Comparison, Errors, Experiment, ExperimentFile, GroupErrors, Validation,
 };
@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use crate::commands::Extras;
 use crate::failure::{Failure, from_json, read};
-use crate::output::JsonOutput;
+use crate::output::{self, JsonOutput};
 
 /// Replay measured experiments and compare
 ///
@@ -130,11 +130,7 @@ fn reasons(validation: &Validation) -> Vec<(String, String)> {
 }
 
 fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    let rule = LineStyle::none().fill('─').junction('─');
-    table
-        .load_style(TableStyle::new().header_separator(rule))
-        .set_header(header);
+    let mut table = output::table(header.iter().copied());
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }

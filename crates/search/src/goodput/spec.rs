@@ -12,6 +12,7 @@ use super::search::Search;
 use crate::environment::Environment;
 use crate::error::SearchError;
 use crate::metric::{LatencyKind, Metric};
+use crate::replications;
 
 /// What a system has to keep, and how closely the highest rate is sought at which it does.
 ///
@@ -221,7 +222,7 @@ impl GoodputSpec {
                     return Err(SearchError::out_of_range(field, metric, allowed));
                 }
             }
-            positive(&field, *limit)?;
+            positive(&field, *limit, 1e9)?;
         }
         if !(self.share > 0.0 && self.share <= 1.0) {
             let allowed = "above 0, at most 1";
@@ -231,22 +232,18 @@ impl GoodputSpec {
             ("warm-up-s", self.warm_up_s),
             ("window-s", self.window_s),
             ("tolerance", Some(self.tolerance)),
-            ("min-rate-rps", self.min_rate_rps),
-            ("max-rate-rps", self.max_rate_rps),
         ] {
-            value.map_or(Ok(()), |value| positive(field, value))?;
-        }
-        if !(1e-6..=10.0).contains(&self.resolution) {
-            let (value, allowed) = (&self.resolution, "1e-6 to 10");
-            return Err(SearchError::out_of_range("resolution", value, allowed));
+            value.map_or(Ok(()), |value| positive(field, value, 1e9))?;
         }
         for (field, rate) in [
             ("min-rate-rps", self.min_rate_rps),
             ("max-rate-rps", self.max_rate_rps),
         ] {
-            if let Some(rate) = rate.filter(|&rate| rate > 1e6) {
-                return Err(SearchError::out_of_range(field, &rate, "at most 1e6"));
-            }
+            rate.map_or(Ok(()), |rate| positive(field, rate, 1e6))?;
+        }
+        if !(1e-6..=10.0).contains(&self.resolution) {
+            let (value, allowed) = (&self.resolution, "1e-6 to 10");
+            return Err(SearchError::out_of_range("resolution", value, allowed));
         }
         if let (Some(min), Some(max)) = (self.min_rate_rps, self.max_rate_rps)
             && min > max
@@ -254,10 +251,7 @@ impl GoodputSpec {
             let allowed = format!("at most max-rate-rps, {max}");
             return Err(SearchError::out_of_range("min-rate-rps", &min, allowed));
         }
-        if !(1..=1000).contains(&self.replications) {
-            let (value, allowed) = (&self.replications, "1 to 1000");
-            return Err(SearchError::out_of_range("replications", value, allowed));
-        }
+        replications::check(self.replications.into(), "replication", 0)?;
         if self.max_doublings > 20 {
             let (value, allowed) = (&self.max_doublings, "0 to 20");
             return Err(SearchError::out_of_range("max-doublings", value, allowed));
@@ -266,13 +260,10 @@ impl GoodputSpec {
     }
 }
 
-fn positive(field: &str, value: f64) -> Result<(), SearchError> {
-    if value > 0.0 && value <= 1e9 {
+fn positive(field: &str, value: f64, most: f64) -> Result<(), SearchError> {
+    if value > 0.0 && value <= most {
         return Ok(());
     }
-    Err(SearchError::out_of_range(
-        field,
-        &value,
-        "above 0, at most 1e9",
-    ))
+    let allowed = format!("above 0, at most {most:e}");
+    Err(SearchError::out_of_range(field, &value, allowed))
 }
