@@ -93,7 +93,7 @@ pub use record::{Gaps, KvTransfer, RequestRecord};
 pub use recorder::Recorder;
 pub use recording::{Kept, RecordSink, Recording};
 pub use report::{ClassReport, Report, SCHEMA_VERSION, StageReport, TenantReport};
-pub use sink::{LevelRecord, MetricSink, StepRecord};
+pub use sink::{DecodeSteps, LevelRecord, MetricSink, StepRecord};
 pub use slo::{Attainment, Goodput, Slo, Slos};
 pub use smoothness::ClassPart;
 pub use stalls::{StallReport, StallSummary, Stalls};

@@ -20,6 +20,34 @@ pub struct StepRecord {
     pub sequences: u32,
 }
 
+/// Consecutive steps of one engine in each of which the same sequences decode a token, and nothing else is
+/// computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DecodeSteps<'a> {
+    /// The engine, counted from 0.
+    pub instance: u32,
+    /// Sequences in the batch of each step, which are as many as the tokens that it computes.
+    pub sequences: u32,
+    /// When the accelerator began each of them.
+    pub starts: &'a [SimTime],
+    /// When it was done with each.
+    pub ends: &'a [SimTime],
+}
+
+impl<'a> DecodeSteps<'a> {
+    /// Step by step.
+    pub fn records(self) -> impl Iterator<Item = StepRecord> + 'a {
+        let times = self.starts.iter().zip(self.ends);
+        times.map(move |(&start, &end)| StepRecord {
+            instance: self.instance,
+            start,
+            end,
+            tokens: self.sequences,
+            sequences: self.sequences,
+        })
+    }
+}
+
 /// How full one engine is from an instant on, until the next such record of the same engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LevelRecord {
@@ -99,9 +127,30 @@ pub trait MetricSink {
         let _ = step;
     }
 
+    /// An accelerator finished several steps of decodes. Unless written, each is told as a
+    /// [step](Self::on_step).
+    fn on_decode_steps(&mut self, steps: &DecodeSteps<'_>) {
+        for step in steps.records() {
+            self.on_step(&step);
+        }
+    }
+
     /// From `at` on an engine is as full as `level` says.
     fn on_level(&mut self, at: SimTime, level: &LevelRecord) {
         let _ = (at, level);
+    }
+
+    /// From several instants on an engine has other numbers of KV blocks in use, the last of which `level`
+    /// has; nothing else about it changes meanwhile. Unless written, each is told as a
+    /// [level](Self::on_level).
+    fn on_kv_levels(&mut self, level: &LevelRecord, used: &[(SimTime, u32)]) {
+        for &(at, kv_blocks_used) in used {
+            let level = LevelRecord {
+                kv_blocks_used,
+                ..*level
+            };
+            self.on_level(at, &level);
+        }
     }
 
     /// Whether it has seen enough. A run ends as soon as one of its listeners has, with requests in flight;
@@ -129,8 +178,14 @@ macro_rules! tell {
         fn on_step(&mut $self, step: &StepRecord) {
             $($each.on_step(step);)+
         }
+        fn on_decode_steps(&mut $self, steps: &DecodeSteps<'_>) {
+            $($each.on_decode_steps(steps);)+
+        }
         fn on_level(&mut $self, at: SimTime, level: &LevelRecord) {
             $($each.on_level(at, level);)+
+        }
+        fn on_kv_levels(&mut $self, level: &LevelRecord, used: &[(SimTime, u32)]) {
+            $($each.on_kv_levels(level, used);)+
         }
         fn is_satisfied(&$self) -> bool {
             false $(|| $each.is_satisfied())+
@@ -166,9 +221,19 @@ macro_rules! tell_all {
                 sink.on_step(step);
             }
         }
+        fn on_decode_steps(&mut self, steps: &DecodeSteps<'_>) {
+            for sink in self.as_mut_slice() {
+                sink.on_decode_steps(steps);
+            }
+        }
         fn on_level(&mut self, at: SimTime, level: &LevelRecord) {
             for sink in self.as_mut_slice() {
                 sink.on_level(at, level);
+            }
+        }
+        fn on_kv_levels(&mut self, level: &LevelRecord, used: &[(SimTime, u32)]) {
+            for sink in self.as_mut_slice() {
+                sink.on_kv_levels(level, used);
             }
         }
         fn is_satisfied(&self) -> bool {
@@ -180,6 +245,8 @@ macro_rules! tell_all {
 /// Ignores everything.
 impl MetricSink for () {
     fn on_tokens(&mut self, _: &TokenRun<'_>) {}
+    fn on_decode_steps(&mut self, _: &DecodeSteps<'_>) {}
+    fn on_kv_levels(&mut self, _: &LevelRecord, _: &[(SimTime, u32)]) {}
 }
 
 impl<S: MetricSink + ?Sized> MetricSink for &mut S {
