@@ -7,7 +7,7 @@
 
 use foretoken_des_kernel::{SimDuration, SimTime};
 use foretoken_engine::EngineEvent;
-use foretoken_metrics::{LevelRecord, MetricSink, StepRecord};
+use foretoken_metrics::{DecodeSteps, LevelRecord, MetricSink, StepRecord};
 use foretoken_workload::{DecodeRun, RequestId, TokenRun};
 
 use super::instance::{self, Instance};
@@ -63,6 +63,20 @@ impl Levels {
         } else {
             self.untold.push((at, *level));
         }
+    }
+
+    /// The same of levels that differ in their KV blocks; the last of them is this one.
+    fn tell_kv(&mut self, used: &[(SimTime, u32)], last: &LevelRecord, sink: &mut impl MetricSink) {
+        if self.lone {
+            return sink.on_kv_levels(last, used);
+        }
+        self.untold.extend(used.iter().map(|&(at, kv_blocks_used)| {
+            let level = LevelRecord {
+                kv_blocks_used,
+                ..*last
+            };
+            (at, level)
+        }));
     }
 
     /// Hands over all of them in the order of time; those of one instant in that in which they came.
@@ -160,9 +174,15 @@ impl<S: MetricSink> World<S> {
                 tokens: u32::try_from(step.shape.tokens()).unwrap_or(u32::MAX),
                 sequences: step.shape.sequences(),
             }),
-            EngineEvent::Level { at, stats } => {
+            EngineEvent::Steps(run) => self.sink.on_decode_steps(&DecodeSteps {
+                instance: level.instance,
+                sequences: run.first.sequences(),
+                starts: run.starts,
+                ends: run.ends,
+            }),
+            EngineEvent::Levels { kv_used, stats } => {
                 *level = instance::level(level.instance, stats);
-                self.levels.tell(at, level, &mut self.sink);
+                self.levels.tell_kv(kv_used, level, &mut self.sink);
             }
             EngineEvent::Decodes(run) if reported.entries.is_empty() => {
                 *fruitless = 0;

@@ -10,7 +10,8 @@ use crate::kv::KvEvent;
 /// Something that an engine reports while it is advanced.
 ///
 /// The output of a step is told as a whole: [`Step`](Self::Step), then the tokens, then the ends of
-/// those that got their last one.
+/// those that got their last one. Steps that are done in a run are told together: [`Steps`](Self::Steps),
+/// then the [`Levels`](Self::Levels), then the tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EngineEvent<'a> {
@@ -26,12 +27,21 @@ pub enum EngineEvent<'a> {
     Decodes(DecodeRun<'a>),
     /// A step ended, and its output is applied now.
     Step(StepReport),
-    /// The engine looks like this from then on. Told of steps that are done in a run, since the engine may
-    /// be [ahead](crate::Engine::advance_until) of its host when that could ask.
+    /// Steps of decodes ended, one after the other.
+    Steps(StepRun<'a>),
+    /// The engine looks like this from then on: one of its [levels](Self::Levels).
     Level {
         /// From when on.
         at: SimTime,
         /// How it looks.
+        stats: EngineStats,
+    },
+    /// More KV blocks came into use, while nothing else changed. Told of steps that are done in a run, since
+    /// the engine may be [ahead](crate::Engine::advance_until) of its host when that could ask.
+    Levels {
+        /// From when on it was how many.
+        kv_used: &'a [(SimTime, u32)],
+        /// How the engine looks after the last of them.
         stats: EngineStats,
     },
     /// The workers are told to read KV from outside. Unless it is a mere
@@ -69,14 +79,25 @@ impl<'a> EngineEvent<'a> {
     }
 
     /// Calls `visit` with the event, and in place of a run of tokens with the
-    /// [`Request`](Self::Request) of each of them: for those who keep events, or ask about single
-    /// tokens.
+    /// [`Request`](Self::Request) of each of them, in place of several steps or levels with each: for
+    /// those who keep events, or ask about single ones.
     pub fn one_by_one(self, visit: impl FnMut(EngineEvent<'static>)) {
         let single = match self {
             Self::FirstTokens(run)
             | Self::Tokens(run)
             | Self::Decodes(DecodeRun { tokens: run, .. }) => {
                 return run.occurrences().map(EngineEvent::Request).for_each(visit);
+            }
+            Self::Steps(run) => return run.steps().map(EngineEvent::Step).for_each(visit),
+            Self::Levels {
+                kv_used: levels,
+                stats,
+            } => {
+                let levels = levels.iter().map(|&(at, kv_used)| EngineEvent::Level {
+                    at,
+                    stats: EngineStats { kv_used, ..stats },
+                });
+                return levels.for_each(visit);
             }
             Self::Request(occurrence) => EngineEvent::Request(occurrence),
             Self::Step(step) => EngineEvent::Step(step),
@@ -98,6 +119,31 @@ pub struct StepReport {
     pub end: SimTime,
     /// What it computed.
     pub shape: StepShape,
+}
+
+/// Steps that differ by one more token of context for each of their sequences, all of which decode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StepRun<'a> {
+    /// What the first of them computed.
+    pub first: StepShape,
+    /// When the accelerator started each.
+    pub starts: &'a [SimTime],
+    /// When it ended each.
+    pub ends: &'a [SimTime],
+}
+
+impl<'a> StepRun<'a> {
+    /// Step by step.
+    pub fn steps(self) -> impl Iterator<Item = StepReport> + 'a {
+        let mut shape = self.first;
+        let times = self.starts.iter().zip(self.ends);
+        times.map(move |(&start, &end)| {
+            let step = StepReport { start, end, shape };
+            shape.decode_context += u64::from(shape.decodes);
+            step
+        })
+    }
 }
 
 /// The engine's state as it would report it to a scraper.

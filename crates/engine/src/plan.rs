@@ -92,16 +92,9 @@ impl StepPlan {
         self.shape.sampled += decodes;
     }
 
-    /// The context of its decodes, if it is nothing but such as are not named.
-    pub(crate) fn decodes(&self) -> Option<u64> {
-        let only = self.entries.is_empty() && self.shape.decodes > 0;
-        only.then_some(self.shape.decode_context)
-    }
-
-    /// Makes it nothing but decodes that are not named, with `context` tokens together after the step.
-    pub(crate) fn set_decodes(&mut self, decodes: u32, context: u64) {
-        self.clear();
-        self.push_decodes(decodes, context - u64::from(decodes));
+    /// Whether it is nothing but decodes that are not named.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.entries.is_empty() && self.shape.decodes > 0
     }
 
     /// Takes a sequence out again, if it is in. All are named.

@@ -380,8 +380,12 @@ impl Host {
                 }
                 _ => {}
             }
-            if let EngineEvent::Level { at, stats } = event {
-                return books.look(at, stats);
+            if let EngineEvent::Levels { kv_used, mut stats } = event {
+                for &(at, used) in kv_used {
+                    stats.kv_used = used;
+                    books.look(at, stats);
+                }
+                return;
             }
             event.one_by_one(|event| events.push(event));
         });

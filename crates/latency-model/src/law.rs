@@ -37,6 +37,21 @@ impl DecodeLaw {
         }
     }
 
+    /// The law of the steps after the first `steps`, which are at most as many as it has.
+    #[must_use]
+    pub fn after(self, steps: u64) -> Self {
+        Self {
+            first: self.step(steps),
+            steps: self.steps - steps,
+            ..self
+        }
+    }
+
+    /// By how much each step is longer than the one before.
+    pub const fn increment(&self) -> Fine {
+        self.increment
+    }
+
     /// Time of step `k`, counted from 0.
     pub fn step(&self, k: u64) -> Fine {
         self.first + self.increment * u128::from(k)
@@ -118,6 +133,13 @@ mod tests {
     fn a_limit_only_shortens() {
         assert_eq!(law(1, 1, 10).limited(3).steps(), 3);
         assert_eq!(law(1, 1, 10).limited(30).steps(), 10);
+    }
+
+    #[test]
+    fn the_rest_of_a_law_goes_on_where_its_first_steps_end() {
+        let (all, rest) = (law(10, 3, 100), law(10, 3, 100).after(40));
+        assert_eq!((rest.steps(), rest.increment()), (60, all.increment()));
+        assert_eq!([0, 59].map(|k| rest.step(k)), [40, 99].map(|k| all.step(k)));
     }
 
     #[test]

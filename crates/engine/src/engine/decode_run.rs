@@ -9,8 +9,8 @@ use foretoken_des_kernel::SimTime;
 use foretoken_latency_model::{DecodeLaw, Fine, LatencyModel, StepShape};
 
 use super::{Engine, LONGEST_STEP, Phase, floor};
-use crate::config::Scheduling;
-use crate::event::{EngineEvent, StepReport};
+use crate::config::{KvAllocation, Scheduling};
+use crate::event::{EngineEvent, StepReport, StepRun};
 
 /// Steps that are done before their tokens are told, so that these need little memory.
 const AT_ONCE: usize = 256;
@@ -20,63 +20,19 @@ const AT_ONCE: usize = 256;
 pub(super) struct DecodeTimes {
     /// What [makes up](made_up) the shape of a step that follows the last one.
     expected: (u32, u64, u64),
-    law: Option<Law>,
-}
-
-#[derive(Debug)]
-struct Law {
-    next: Fine,
-    increment: Fine,
-    steps: u64,
-}
-
-impl Law {
-    fn new(law: DecodeLaw) -> Self {
-        let next = law.step(0);
-        Self {
-            next,
-            increment: law.step(1) - next,
-            steps: law.steps(),
-        }
-    }
-
-    /// That of the steps that are left.
-    fn rest(&self) -> DecodeLaw {
-        DecodeLaw::new(self.next, self.increment, self.steps)
-    }
-
-    fn next(&mut self) -> Option<Fine> {
-        self.steps = self.steps.checked_sub(1)?;
-        let time = self.next;
-        self.next += self.increment;
-        Some(time)
-    }
+    law: Option<DecodeLaw>,
 }
 
 impl DecodeTimes {
-    /// The time of a step that is nothing but decodes. A law is asked for when a batch is seen a second
-    /// time: one that changes with every step would ask in vain.
-    #[inline]
+    /// The time of a step that is nothing but decodes.
     pub(super) fn step(&mut self, shape: &StepShape, latency: &dyn LatencyModel) -> Fine {
-        let (decodes, context, shared) = made_up(shape);
-        let again = (decodes, context, shared) == self.expected;
-        self.expected = (decodes, context + u64::from(decodes), shared);
-        if !again {
-            self.law = None;
-            return latency.step(shape);
+        match self.law(shape, latency) {
+            Some(law) => {
+                self.pass(1);
+                law.step(0)
+            }
+            None => latency.step(shape),
         }
-        match self.law.as_mut().and_then(Law::next) {
-            Some(time) => time,
-            None => self.first_by_law(shape, latency),
-        }
-    }
-
-    fn first_by_law(&mut self, shape: &StepShape, latency: &dyn LatencyModel) -> Fine {
-        self.law = latency.decode_law(shape).map(Law::new);
-        self.law
-            .as_mut()
-            .and_then(Law::next)
-            .unwrap_or_else(|| latency.step(shape))
     }
 
     /// The law of a step that is nothing but decodes and of those that follow it, if there is one.
@@ -86,12 +42,19 @@ impl DecodeTimes {
         latency: &dyn LatencyModel,
     ) -> Option<DecodeLaw> {
         let made_up = made_up(shape);
-        let known = self.law.as_ref().is_some_and(|law| law.steps > 0);
+        let known = self.law.is_some_and(|law| law.steps() > 0);
         if !known || made_up != self.expected {
             self.expected = made_up;
-            self.law = latency.decode_law(shape).map(Law::new);
+            self.law = latency.decode_law(shape).filter(|law| law.steps() > 0);
         }
-        self.law.as_ref().map(Law::rest)
+        self.law
+    }
+
+    /// So many steps of the law are planned.
+    fn pass(&mut self, steps: u64) {
+        let (decodes, context, shared) = self.expected;
+        self.expected = (decodes, context + u64::from(decodes) * steps, shared);
+        self.law = self.law.map(|law| law.after(steps));
     }
 }
 
@@ -100,106 +63,179 @@ fn made_up(shape: &StepShape) -> (u32, u64, u64) {
     (shape.decodes, shape.decode_context, shape.shared_context)
 }
 
-/// Decodes by the clock that make up a step.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Decodes {
-    pub(super) count: u32,
-    /// Tokens that they attend to together.
-    pub(super) context: u64,
-}
-
 /// What is known of a batch in flight besides its plan.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct InFlight {
     /// When the accelerator starts it.
     pub(super) start: SimTime,
     pub(super) end: Fine,
-    pub(super) sequences: u32,
-    /// Its decodes, if it computes nothing but such as are not named.
-    pub(super) decodes: Option<Decodes>,
-    /// Context that its sequences share.
-    pub(super) shared: u64,
+    /// As it was launched.
+    pub(super) shape: StepShape,
+    pub(super) members: Members,
+}
+
+/// Who takes part in a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Members {
+    /// Its plan names some of them, or there are none.
+    Named,
+    /// Decodes by the clock: the shape says all of them.
+    Counted,
+}
+
+impl InFlight {
+    pub(super) fn is_counted(&self) -> bool {
+        self.members == Members::Counted
+    }
+}
+
+/// What a run of decodes tells when it is over: only the memory lasts.
+#[derive(Debug, Default)]
+pub(super) struct Run {
+    /// When the accelerator started and ended each step.
+    starts: Vec<SimTime>,
+    ends: Vec<SimTime>,
+    /// When the tokens of each are delivered.
+    pub(super) times: Vec<SimTime>,
+    /// The KV blocks in use, from when on, where they change.
+    kv_used: Vec<(SimTime, u32)>,
+    /// Those that were in use last.
+    last_used: u32,
+}
+
+impl Run {
+    pub(super) fn clear(&mut self) {
+        self.starts.clear();
+        self.ends.clear();
+        self.times.clear();
+        self.kv_used.clear();
+    }
+
+    fn steps(&self) -> usize {
+        self.times.len()
+    }
+}
+
+/// Times of a batch in flight.
+#[derive(Debug, Clone, Copy)]
+struct Turn {
+    start: SimTime,
+    end: Fine,
+    sequences: u64,
+}
+
+impl From<&InFlight> for Turn {
+    fn from(batch: &InFlight) -> Self {
+        Self {
+            start: batch.start,
+            end: batch.end,
+            sequences: batch.shape.sequences().into(),
+        }
+    }
 }
 
 impl Engine {
     /// Does the steps that are due before `until`, as long as they do nothing but decode.
     pub(super) fn run_decodes(&mut self, until: SimTime, report: &mut dyn FnMut(EngineEvent<'_>)) {
-        let Some([&(mut oldest), &(mut newest)]) = self.decodes_in_flight() else {
+        let Some([oldest, newest]) = self.decodes_in_flight() else {
             return;
         };
+        // A batch of something else is left to the general way.
+        let most = match (oldest.is_counted(), newest.is_counted()) {
+            (true, true) => AT_ONCE,
+            (true, false) => 1,
+            (false, _) => return,
+        };
+        let batches = [*oldest, *newest];
+        let mut turns = batches.each_ref().map(Turn::from);
         let arrives = self.inbox.first_key_value().map(|(key, _)| key.0);
         let until = arrives.map_or(until, |arrives| arrives.min(until));
-        let mut shape = self.next_decodes();
-        let (count, shared) = (shape.decodes, shape.shared_context);
-        let host = self.config.host;
-        let schedule = host.schedule + host.schedule_per_sequence * u64::from(count);
-        let (schedule, deliver) = (Fine::from(schedule), Fine::from(host.deliver));
-        let asynchronous = self.config.scheduler.scheduling == Scheduling::Asynchronous;
-        let mut used = self.scheduler.occupied_blocks();
-        let mut steps = 0;
-        self.times.clear();
+        let first = self.next_decodes();
+        self.run.clear();
+        self.run.last_used = self.scheduler.occupied_blocks();
         self.scheduler.begin_decodes();
-        // A batch of something else is left to the general way.
-        while steps < AT_ONCE
-            && let Some(decodes) = oldest.decodes
-        {
-            let now = floor(self.wake).max(self.now);
-            if now >= until {
+        while self.run.steps() < most && floor(self.wake).max(self.now) < until {
+            let ahead = self.scheduler.decodes_ahead();
+            if ahead == 0 {
                 break;
             }
-            let Some(context) = self.scheduler.decode_step() else {
+            let ahead = ahead.min((most - self.run.steps()) as u64);
+            let shape = later(first, self.run.steps() as u64);
+            let law = match self.decode_times.law(&shape, &*self.latency) {
+                Some(law) => law.limited(ahead),
+                None => DecodeLaw::new(self.latency.step(&shape), Fine::ZERO, 1),
+            };
+            if self.pass(&law, until, &shape, &mut turns) < law.steps() {
                 break;
-            };
-            steps += 1;
-            self.now = now;
-            // The output of the oldest batch.
-            let mut done = if decodes.count == count {
-                shape
-            } else {
-                self.config.launched(StepShape::decode(decodes.count, 0))
-            };
-            done.decode_context = decodes.context;
-            done.shared_context = oldest.shared;
-            report(EngineEvent::Step(StepReport {
-                start: oldest.start,
-                end: floor(oldest.end),
-                shape: done,
-            }));
-            let sampled = u64::from(oldest.sequences);
-            self.output_free =
-                self.wake.max(self.output_free) + Fine::from(host.deliver_per_sequence * sampled);
-            self.times.push(floor(self.output_free + deliver));
-            // The next one.
-            shape.decode_context = context;
-            let submit = self.wake + schedule;
-            let start = submit.max(self.accelerator_free);
-            let time = self.decode_times.step(&shape, &*self.latency);
-            self.accelerator_free = start + time.min(LONGEST_STEP);
-            let planned = InFlight {
-                start: floor(start),
-                end: self.accelerator_free,
-                sequences: count,
-                decodes: Some(Decodes { count, context }),
-                shared,
-            };
-            oldest = if asynchronous { newest } else { planned };
-            newest = planned;
-            let update = host.update + host.update_per_sequence * u64::from(oldest.sequences);
-            self.wake = submit.max(oldest.end) + Fine::from(update);
-            let blocks = self.scheduler.occupied_blocks();
-            if blocks != used {
-                used = blocks;
-                let stats = self.stats();
-                report(EngineEvent::Level { at: now, stats });
             }
         }
-        let Some(&last) = self.times.last() else {
+        let Some(&last) = self.run.times.last() else {
             return;
         };
         self.delivered = last;
         self.executed = true;
-        self.write_back(steps, oldest, newest);
-        self.tell_decodes(report);
+        self.write_back(batches, first, turns);
+        self.tell_run(batches, first, report);
+    }
+
+    /// Does steps of a law, the first of which has this shape, until one is not due before `until` or lacks
+    /// blocks. How many it did.
+    fn pass(
+        &mut self,
+        law: &DecodeLaw,
+        until: SimTime,
+        shape: &StepShape,
+        [oldest, newest]: &mut [Turn; 2],
+    ) -> u64 {
+        let (host, count) = (&self.config.host, u64::from(shape.decodes));
+        let asynchronous = self.config.scheduler.scheduling == Scheduling::Asynchronous;
+        let schedule = Fine::from(host.schedule + host.schedule_per_sequence * count);
+        let deliver = Fine::from(host.deliver);
+        let run = &mut self.run;
+        let (mut used, free) = (self.scheduler.occupied_blocks(), self.scheduler.kv().free());
+        let shown = self.config.scheduler.kv_allocation == KvAllocation::Paged;
+        let (mut time, increment) = (law.step(0), law.increment());
+        let (mut steps, mut blocks) = (0, 0);
+        let mut takers = self.scheduler.block_takers();
+        while steps < law.steps() {
+            let now = floor(self.wake).max(self.now);
+            let taken = takers.next().unwrap_or_default();
+            if now >= until || taken > free - blocks {
+                break;
+            }
+            steps += 1;
+            blocks += taken;
+            self.now = now;
+            // The output of the oldest batch.
+            run.starts.push(oldest.start);
+            run.ends.push(floor(oldest.end));
+            self.output_free = self.wake.max(self.output_free)
+                + Fine::from(host.deliver_per_sequence * oldest.sequences);
+            run.times.push(floor(self.output_free + deliver));
+            // The next one.
+            let submit = self.wake + schedule;
+            let start = submit.max(self.accelerator_free);
+            self.accelerator_free = start + time.min(LONGEST_STEP);
+            time += increment;
+            let planned = Turn {
+                start: floor(start),
+                end: self.accelerator_free,
+                sequences: count,
+            };
+            *oldest = if asynchronous { *newest } else { planned };
+            *newest = planned;
+            let update = host.update + host.update_per_sequence * oldest.sequences;
+            self.wake = submit.max(oldest.end) + Fine::from(update);
+            used += if shown { taken } else { 0 };
+            if used != run.last_used {
+                run.last_used = used;
+                run.kv_used.push((now, used));
+            }
+        }
+        drop(takers);
+        self.scheduler.pass_decodes(steps, blocks);
+        self.decode_times.pass(steps);
+        steps
     }
 
     /// The shape of the next step, if it does nothing but decode.
@@ -214,27 +250,81 @@ impl Engine {
         shape
     }
 
-    /// Tells the tokens of the batch, which leave at `times`.
+    /// Tells a run that is over: `before` it these batches were in flight; `first` is the first that was
+    /// planned in it.
+    fn tell_run(
+        &mut self,
+        before: [InFlight; 2],
+        first: StepShape,
+        report: &mut dyn FnMut(EngineEvent<'_>),
+    ) {
+        let mut shape = first;
+        // Those that were in flight, the newest first, are part of the same row unless the batch changed.
+        let depth = self.in_flight.len();
+        let mut apart = depth;
+        for batch in before[2 - depth..].iter().rev() {
+            if later(batch.shape, 1) != shape {
+                break;
+            }
+            shape = batch.shape;
+            apart -= 1;
+        }
+        let apart = apart.min(self.run.steps());
+        let run = &self.run;
+        for (batch, place) in before[2 - depth..].iter().zip(0..apart) {
+            report(EngineEvent::Step(StepReport {
+                start: run.starts[place],
+                end: run.ends[place],
+                shape: batch.shape,
+            }));
+        }
+        if apart < run.steps() {
+            report(EngineEvent::Steps(StepRun {
+                first: shape,
+                starts: &run.starts[apart..],
+                ends: &run.ends[apart..],
+            }));
+        }
+        if !run.kv_used.is_empty() {
+            report(EngineEvent::Levels {
+                kv_used: &run.kv_used,
+                stats: self.stats(),
+            });
+        }
+        self.tell_decodes(report);
+    }
+
+    /// Tells the tokens of the batch, which leave at the times of the run.
     pub(super) fn tell_decodes(&mut self, report: &mut dyn FnMut(EngineEvent<'_>)) {
-        let decodes = self.scheduler.decodes(&self.times);
+        let decodes = self.scheduler.decodes(&self.run.times);
         if !decodes.tokens.times.is_empty() || !decodes.left.is_empty() {
             report(EngineEvent::Decodes(decodes));
         }
         self.scheduler.decodes_told();
     }
 
-    /// So many batches have come and gone, in the places of those before them; the last are in flight.
-    fn write_back(&mut self, steps: usize, oldest: InFlight, newest: InFlight) {
-        let depth = self.in_flight.len();
-        let new = steps.min(depth);
-        if new < depth
-            && let Some(first) = self.in_flight.pop_front()
+    /// The batches of a run have come and gone, in the places of those `before` them; the last are in
+    /// flight. `first` is the first that was planned.
+    fn write_back(&mut self, before: [InFlight; 2], first: StepShape, turns: [Turn; 2]) {
+        let (depth, steps) = (self.in_flight.len(), self.run.steps());
+        if steps < depth
+            && let Some(oldest) = self.in_flight.pop_front()
         {
-            self.in_flight.push_back(first);
+            self.in_flight.push_back(oldest);
         }
-        let states = [oldest, newest];
-        let states = states[2 - depth..].iter();
-        let batches = self.in_flight.iter_mut().zip(states).skip(depth - new);
+        let planned = |turn: Turn, number: usize| InFlight {
+            start: turn.start,
+            end: turn.end,
+            shape: later(first, number as u64),
+            members: Members::Counted,
+        };
+        let states = [
+            steps
+                .checked_sub(2)
+                .map_or(before[1], |number| planned(turns[0], number)),
+            planned(turns[1], steps - 1),
+        ];
+        let batches = self.in_flight.iter_mut().rev().zip(states.iter().rev());
         for (batch, state) in batches {
             batch.state = *state;
         }
@@ -260,4 +350,10 @@ impl Engine {
         let (oldest, newest) = (self.in_flight.front()?, self.in_flight.back()?);
         Some([&oldest.state, &newest.state])
     }
+}
+
+/// The shape of the step that follows one of decodes after so many steps.
+fn later(mut shape: StepShape, steps: u64) -> StepShape {
+    shape.decode_context += u64::from(shape.decodes) * steps;
+    shape
 }

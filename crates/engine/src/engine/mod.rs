@@ -34,7 +34,7 @@ use crate::event::{EngineEvent, EngineStats, StepReport};
 use crate::plan::StepPlan;
 use crate::preemption::{LastAdmitted, LeastUrgent, PreemptionPolicy};
 use crate::scheduler::Scheduler;
-use decode_run::{DecodeTimes, Decodes, InFlight};
+use decode_run::{DecodeTimes, InFlight, Members, Run};
 use output::StepOutput;
 use transfer::TransferEnd;
 
@@ -86,7 +86,7 @@ enum Phase {
 /// A step in flight.
 #[derive(Debug)]
 struct Batch {
-    /// What it computes; out of date where the `decodes` of the state say it all.
+    /// What it computes; out of date where its members are counted.
     plan: Box<StepPlan>,
     state: InFlight,
 }
@@ -112,8 +112,7 @@ pub struct Engine {
     decode_times: DecodeTimes,
     /// How a step of nothing but decodes was launched last.
     launched: StepShape,
-    /// When the tokens of a run of decodes are delivered: only the memory lasts.
-    times: Vec<SimTime>,
+    run: Run,
     /// Whether the batch planned last computes anything.
     executed: bool,
     /// Whether only an input can make the next plan differ from the last one, which was empty.
@@ -156,7 +155,7 @@ impl Engine {
             output: StepOutput::default(),
             decode_times: DecodeTimes::default(),
             launched: StepShape::default(),
-            times: Vec::new(),
+            run: Run::default(),
             executed: false,
             stalled: false,
             phase: Phase::Idle,
@@ -202,7 +201,7 @@ impl Engine {
     /// Does what is due at `now`, and goes on through steps that only decode until the instant before
     /// `until`: the host knows that nothing will be asked of the engine or handed to it before. After
     /// anything else it stops, so that the host can act on what was reported. Changes of its state on the
-    /// way are reported as [`EngineEvent::Level`].
+    /// way are reported as [`EngineEvent::Levels`].
     pub fn advance_until(
         &mut self,
         now: SimTime,
@@ -210,8 +209,10 @@ impl Engine {
         report: &mut dyn FnMut(EngineEvent<'_>),
     ) {
         let rejects = !self.rejected.is_empty();
-        for occurrence in self.rejected.drain(..) {
-            report(EngineEvent::Request(occurrence));
+        if rejects {
+            for occurrence in self.rejected.drain(..) {
+                report(EngineEvent::Request(occurrence));
+            }
         }
         let after = now.checked_add(SimDuration::from_nanos(1));
         let after = after.unwrap_or(now);
@@ -337,17 +338,14 @@ impl Engine {
             && plan.preempted.is_empty()
             && self.in_flight.is_empty()
             && self.scheduler.is_stalled();
-        let (mut start, mut end, mut shared) = (submit, submit, 0);
-        let decodes = plan.decodes().map(|context| Decodes {
-            count: plan.sequences(),
-            context,
-        });
+        let (mut start, mut end) = (submit, submit);
+        let (mut shape, mut members) = (plan.shape(), Members::Named);
         if self.executed {
-            shared = self.scheduler.kv().shared_tokens();
-            let mut shape = self.config.launched(plan.shape());
-            shape.shared_context = shared;
+            shape = self.config.launched(shape);
+            shape.shared_context = self.scheduler.kv().shared_tokens();
             start = submit.max(self.accelerator_free);
-            let time = if decodes.is_some() {
+            let time = if plan.is_counted() {
+                members = Members::Counted;
                 self.decode_times.step(&shape, &*self.latency)
             } else {
                 self.latency.step(&shape)
@@ -358,9 +356,8 @@ impl Engine {
         let state = InFlight {
             start: floor(start),
             end,
-            sequences: plan.sequences(),
-            decodes,
-            shared,
+            shape,
+            members,
         };
         self.in_flight.push_back(Batch { plan, state });
 
@@ -380,7 +377,8 @@ impl Engine {
             .in_flight
             .front()
             .expect("the core waits only while a batch is in flight");
-        let update = host.update + host.update_per_sequence * u64::from(oldest.state.sequences);
+        let update =
+            host.update + host.update_per_sequence * u64::from(oldest.state.shape.sequences());
         self.phase = Phase::Apply;
         self.wake = free.max(oldest.state.end) + Fine::from(update);
     }
@@ -390,41 +388,44 @@ impl Engine {
             .in_flight
             .pop_front()
             .expect("the apply phase has a batch in flight");
-        if let Some(Decodes { count, context }) = state.decodes {
-            plan.set_decodes(count, context);
+        if state.is_counted() {
+            // The plan may be that of a batch before.
+            plan.clear();
         }
-        if !plan.is_empty() {
-            let mut shape = self.config.launched(plan.shape());
-            shape.shared_context = state.shared;
+        if !state.shape.is_empty() {
             report(EngineEvent::Step(StepReport {
                 start: state.start,
                 end: floor(state.end),
-                shape,
+                shape: state.shape,
             }));
         }
-        self.deliver(plan, report);
+        self.deliver(plan, state.shape.sampled, report);
         self.note_transfers(state.end);
         self.publish_kv_events(report);
     }
 
     /// Applies the output of a step, and sends it to the clients.
-    fn deliver(&mut self, plan: Box<StepPlan>, report: &mut dyn FnMut(EngineEvent<'_>)) {
-        let sampled = u64::from(plan.sampled());
+    fn deliver(
+        &mut self,
+        plan: Box<StepPlan>,
+        sampled: u32,
+        report: &mut dyn FnMut(EngineEvent<'_>),
+    ) {
         if sampled == 0 {
             self.scheduler.apply(plan, |_| {});
             return;
         }
         let host = &self.config.host;
         // One process detokenises and streams, batch after batch.
-        self.output_free =
-            self.wake.max(self.output_free) + Fine::from(host.deliver_per_sequence * sampled);
+        self.output_free = self.wake.max(self.output_free)
+            + Fine::from(host.deliver_per_sequence * u64::from(sampled));
         let at = floor(self.output_free + Fine::from(host.deliver));
         self.delivered = at;
         let output = &mut self.output;
         output.clear();
         self.scheduler.apply(plan, |token| output.push(token));
-        self.times.clear();
-        self.times.push(at);
+        self.run.clear();
+        self.run.times.push(at);
         self.tell_decodes(report);
         self.output.report(at, report);
     }

@@ -29,7 +29,10 @@ impl Engine {
         }
         let [oldest, newest] = self.decodes_in_flight()?;
         // What else is in flight is left to the general way.
-        let in_flight = oldest.decodes?.count.min(newest.decodes?.count);
+        if !oldest.is_counted() || !newest.is_counted() {
+            return None;
+        }
+        let in_flight = oldest.shape.decodes.min(newest.shape.decodes);
         let computed = newest.end;
         let steps = self.scheduler.certain_decodes();
         if steps < 2 {

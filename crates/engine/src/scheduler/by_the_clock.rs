@@ -168,33 +168,41 @@ impl Scheduler {
         self.steady.drop_void(&self.sequences);
     }
 
-    /// Applies the output of the oldest step, and plans another one, where [only
-    /// decodes](Self::only_decodes) are in both: gives the context of the new one. If a sequence ends or
-    /// anything else may run out, nothing is done; neither if somebody is told for the first time.
-    pub(crate) fn decode_step(&mut self) -> Option<u64> {
-        let mut clock = self.clock;
-        let taken = self.steady.takes(clock.planned);
-        if self.steady.joins_by(clock.applied)
-            || self.steady.ends_by(clock.applied)
-            || self.steady.limit_by(clock.planned)
-            || self.steady.count() > self.config.max_num_batched_tokens
-            || taken > self.kv.free()
-        {
-            return None;
+    /// How many steps can be [passed](Self::pass_decodes) as far as blocks suffice, where [only
+    /// decodes](Self::only_decodes) are in all batches: with none of them anybody ends, is told for the
+    /// first time or has to be looked at. 0 if something else is due. Whoever has to be looked at in the
+    /// next one is, and so that one has to be passed.
+    pub(crate) fn decodes_ahead(&mut self) -> u64 {
+        let Clock {
+            applied, planned, ..
+        } = self.clock;
+        let ahead = self.steady.undisturbed(applied, planned);
+        let taken = self.steady.takes(planned);
+        let short = self.steady.count() > self.config.max_num_batched_tokens;
+        if ahead == 0 || short || taken > self.kv.free() {
+            return 0;
         }
-        clock.applied += 1;
-        if self.steady.anybody_due(clock.planned) && !self.visit_due(&clock, taken) {
-            return None;
+        if self.steady.anybody_due(planned) && !self.visit_due(taken) {
+            return 0;
         }
-        if taken > 0 {
-            self.kv.take(taken);
+        1 + self.steady.until_due(planned + 1, ahead - 1)
+    }
+
+    /// How many blocks the decodes of each step take by the clock, from the next one on.
+    pub(crate) fn block_takers(&self) -> impl Iterator<Item = u32> {
+        self.steady.takers_from(self.clock.planned)
+    }
+
+    /// Applies the outputs of so many steps that are nothing but decodes, and plans as many others, which
+    /// take `blocks` by the clock together.
+    pub(crate) fn pass_decodes(&mut self, steps: u64, blocks: u32) {
+        if blocks > 0 {
+            self.kv.take(blocks);
         }
-        let context = self.decoded_context();
-        self.steady.step();
-        clock.planned += 1;
-        self.clock = clock;
+        self.steady.pass(steps);
+        self.clock.applied += steps;
+        self.clock.planned += steps;
         self.unflushed = false;
-        Some(context)
     }
 
     /// What the decodes of the next step attend to, their own tokens included.
@@ -202,7 +210,7 @@ impl Scheduler {
         self.steady.context() + u64::from(self.steady.count())
     }
 
-    /// As many [steps](Self::decode_step) as this are certain where [only decodes](Self::only_decodes)
+    /// As many [steps](Self::pass_decodes) as this are certain where [only decodes](Self::only_decodes)
     /// are in all batches.
     pub(crate) fn certain_decodes(&self) -> u64 {
         let count = self.steady.count();
@@ -217,12 +225,16 @@ impl Scheduler {
 
     /// Takes blocks and makes others findable for all who are due in the plan of a step, besides those
     /// `taken` by the clock; nothing, if somebody ends or the free ones might not suffice.
-    fn visit_due(&mut self, clock: &Clock, taken: u32) -> bool {
+    fn visit_due(&mut self, taken: u32) -> bool {
         let limit = self.config.max_model_len;
+        let clock = Clock {
+            applied: self.clock.applied + 1,
+            ..self.clock
+        };
         let mut due = self.steady.due(clock.planned, &self.sequences);
         let ends = |appointment: &Appointment| {
             let sequence = self.sequence(appointment.slot);
-            sequence.due(sequence.progress(clock), limit) == 0
+            sequence.due(sequence.progress(&clock), limit) == 0
         };
         if due.len() > (self.kv.free() - taken) as usize || due.iter().any(ends) {
             self.steady.put_back(clock.planned, due);
@@ -231,10 +243,10 @@ impl Scheduler {
         for appointment in due.drain(..) {
             let sequence = self.sequences[appointment.slot as usize].as_mut();
             let sequence = sequence.expect(PLANNED_EXIST);
-            let at = sequence.progress(clock);
+            let at = sequence.progress(&clock);
             let grown = sequence.grow(&mut self.kv, at, 1, limit);
             debug_assert!(grown, "blocks were counted before");
-            let after = sequence.quiet_for(at, clock, &self.kv).max(1);
+            let after = sequence.quiet_for(at, &clock, &self.kv).max(1);
             self.steady.look_at(appointment, after, clock.planned);
         }
         self.steady.put_back(clock.planned, due);

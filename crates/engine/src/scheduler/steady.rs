@@ -177,6 +177,11 @@ impl Steady {
         (self.count, context)
     }
 
+    /// The same in so many steps.
+    pub(super) fn pass(&mut self, steps: u64) {
+        self.context += u64::from(self.count) * steps;
+    }
+
     /// `sequence`, which samples a token in the step planned last, follows the clock.
     pub(super) fn join(
         &mut self,
@@ -226,6 +231,12 @@ impl Steady {
     /// How many blocks are taken by the clock in the plan of a step.
     pub(super) fn takes(&self, step: u64) -> u32 {
         self.takers[place(step, self.takers.len())]
+    }
+
+    /// The same of that step and of all that follow.
+    pub(super) fn takers_from(&self, step: u64) -> impl Iterator<Item = u32> {
+        let (before, after) = self.takers.split_at(place(step, self.takers.len()));
+        after.iter().chain(before).copied().cycle()
     }
 
     /// Whether a limit may be reached in the plan of a step.
@@ -298,11 +309,6 @@ impl Steady {
         self.appointments > 0 && !self.wheel[place(step, self.wheel.len())].is_empty()
     }
 
-    /// Whether anybody may end with the output of this step.
-    pub(super) fn ends_by(&self, step: u64) -> bool {
-        self.next_end <= step
-    }
-
     /// How many steps, from the plan of this one on, nobody reaches a limit or ends.
     pub(super) fn quiet_from(&self, step: u64) -> u64 {
         // Whose last token is certain takes no part in the step planned after it.
@@ -315,12 +321,24 @@ impl Steady {
         !self.left_behind.is_empty()
     }
 
-    /// Whether anybody is told for the first time with the output of this step.
-    pub(super) fn joins_by(&self, step: u64) -> bool {
-        self.told
-            .joining
-            .front()
-            .is_some_and(|joining| joining.since <= step)
+    /// How many steps nobody ends with, is told for the first time with or reaches a limit in: from those on
+    /// whose output is applied next and that is planned next.
+    pub(super) fn undisturbed(&self, applied: u64, planned: u64) -> u64 {
+        let joins = self.told.joining.front();
+        let joins = joins.map_or(NEVER, |joining| joining.since);
+        let outputs = self.next_end.min(joins).saturating_sub(applied);
+        outputs.min(self.next_limit.saturating_sub(planned))
+    }
+
+    /// How many steps, from the plan of this one on, nobody has to be looked at in; at most `steps`.
+    pub(super) fn until_due(&self, step: u64, steps: u64) -> u64 {
+        if self.appointments == 0 {
+            return steps;
+        }
+        let mut ahead = 0..steps.min(self.wheel.len() as u64);
+        ahead
+            .find(|ahead| self.anybody_due(step + ahead))
+            .unwrap_or(steps)
     }
 
     /// Who is to be looked at in the plan of this step, in the order of seats.

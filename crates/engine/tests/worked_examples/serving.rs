@@ -88,8 +88,13 @@ fn an_engine_that_only_decodes_says_until_when() {
         while let Some(now) = engine.next_wake().filter(|&now| now < quiet) {
             steps += 1;
             engine.advance(now, &mut |event| {
-                let decodes = matches!(event, EngineEvent::Step(_) | EngineEvent::Decodes(_));
-                let quiet = decodes || matches!(event, EngineEvent::Level { .. });
+                let quiet = match event {
+                    EngineEvent::Step(step) => step.shape.prefills == 0,
+                    EngineEvent::Steps(_)
+                    | EngineEvent::Levels { .. }
+                    | EngineEvent::Decodes(_) => true,
+                    _ => false,
+                };
                 assert!(quiet, "{scheduling:?}: {event:?}");
             });
         }
