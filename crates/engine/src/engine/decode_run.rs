@@ -146,9 +146,8 @@ impl Engine {
             (true, false) => 1,
             (false, _) => return,
         };
-        let batches = [*oldest, *newest];
-        let mut turns = batches.each_ref().map(Turn::from);
-        let arrives = self.inbox.first_key_value().map(|(key, _)| key.0);
+        let mut turns = [oldest, newest].map(Turn::from);
+        let arrives = self.inbox.next();
         let until = arrives.map_or(until, |arrives| arrives.min(until));
         let first = self.next_decodes();
         self.run.clear();
@@ -174,8 +173,15 @@ impl Engine {
         };
         self.delivered = last;
         self.executed = true;
-        self.write_back(batches, first, turns);
-        self.tell_run(batches, first, report);
+        self.tell_steps(first, report);
+        self.write_back(first, turns);
+        if !self.run.kv_used.is_empty() {
+            report(EngineEvent::Levels {
+                kv_used: &self.run.kv_used,
+                stats: self.stats(),
+            });
+        }
+        self.tell_decodes(report);
     }
 
     /// Does steps of a law, the first of which has this shape, until one is not due before `until` or lacks
@@ -250,32 +256,25 @@ impl Engine {
         shape
     }
 
-    /// Tells a run that is over: `before` it these batches were in flight; `first` is the first that was
-    /// planned in it.
-    fn tell_run(
-        &mut self,
-        before: [InFlight; 2],
-        first: StepShape,
-        report: &mut dyn FnMut(EngineEvent<'_>),
-    ) {
-        let mut shape = first;
-        // Those that were in flight, the newest first, are part of the same row unless the batch changed.
-        let depth = self.in_flight.len();
-        let mut apart = depth;
-        for batch in before[2 - depth..].iter().rev() {
-            if later(batch.shape, 1) != shape {
+    /// Tells the steps of a run that is over, `first` among which was planned in it.
+    fn tell_steps(&self, first: StepShape, report: &mut dyn FnMut(EngineEvent<'_>)) {
+        let (run, mut shape) = (&self.run, first);
+        // Those that were in flight before it, the newest first, are part of the same row unless the batch
+        // changed.
+        let mut apart = self.in_flight.len();
+        for batch in self.in_flight.iter().rev() {
+            if later(batch.state.shape, 1) != shape {
                 break;
             }
-            shape = batch.shape;
+            shape = batch.state.shape;
             apart -= 1;
         }
-        let apart = apart.min(self.run.steps());
-        let run = &self.run;
-        for (batch, place) in before[2 - depth..].iter().zip(0..apart) {
+        let apart = apart.min(run.steps());
+        for (batch, place) in self.in_flight.iter().zip(0..apart) {
             report(EngineEvent::Step(StepReport {
                 start: run.starts[place],
                 end: run.ends[place],
-                shape: batch.shape,
+                shape: batch.state.shape,
             }));
         }
         if apart < run.steps() {
@@ -285,13 +284,6 @@ impl Engine {
                 ends: &run.ends[apart..],
             }));
         }
-        if !run.kv_used.is_empty() {
-            report(EngineEvent::Levels {
-                kv_used: &run.kv_used,
-                stats: self.stats(),
-            });
-        }
-        self.tell_decodes(report);
     }
 
     /// Tells the tokens of the batch, which leave at the times of the run.
@@ -303,30 +295,21 @@ impl Engine {
         self.scheduler.decodes_told();
     }
 
-    /// The batches of a run have come and gone, in the places of those `before` them; the last are in
-    /// flight. `first` is the first that was planned.
-    fn write_back(&mut self, before: [InFlight; 2], first: StepShape, turns: [Turn; 2]) {
-        let (depth, steps) = (self.in_flight.len(), self.run.steps());
-        if steps < depth
-            && let Some(oldest) = self.in_flight.pop_front()
-        {
-            self.in_flight.push_back(oldest);
+    /// The batches of a run have come and gone, in the places of those before; the last are in flight.
+    /// `first` is the first that was planned.
+    fn write_back(&mut self, first: StepShape, [oldest, newest]: [Turn; 2]) {
+        let steps = self.run.steps();
+        if steps < self.in_flight.len() {
+            self.in_flight.rotate_left(steps);
         }
-        let planned = |turn: Turn, number: usize| InFlight {
-            start: turn.start,
-            end: turn.end,
-            shape: later(first, number as u64),
-            members: Members::Counted,
-        };
-        let states = [
-            steps
-                .checked_sub(2)
-                .map_or(before[1], |number| planned(turns[0], number)),
-            planned(turns[1], steps - 1),
-        ];
-        let batches = self.in_flight.iter_mut().rev().zip(states.iter().rev());
-        for (batch, state) in batches {
-            batch.state = *state;
+        let batches = self.in_flight.iter_mut().rev().zip([newest, oldest]);
+        for ((batch, turn), number) in batches.zip((0..steps).rev()) {
+            batch.state = InFlight {
+                start: turn.start,
+                end: turn.end,
+                shape: later(first, number as u64),
+                members: Members::Counted,
+            };
         }
     }
 

@@ -33,9 +33,7 @@ impl Engine {
         }
         let host = &self.config.host;
         let ready = now + host.ingest + host.ingest_per_token * u64::from(request.prompt.tokens());
-        self.submitted += 1;
-        self.inbox
-            .insert((ready, self.submitted), (request, transfer));
+        self.inbox.push(ready, request, transfer);
     }
 
     /// The client of a request goes away. The core notices when it next looks; the end is reported
@@ -65,11 +63,7 @@ impl Engine {
     }
 
     pub(super) fn drain_inputs(&mut self) {
-        while let Some(entry) = self.inbox.first_entry() {
-            if entry.key().0 > self.now {
-                break;
-            }
-            let (request, transfer) = entry.remove();
+        while let Some((request, transfer)) = self.inbox.pop_until(self.now) {
             self.scheduler.add_remote(self.now, request, transfer);
         }
     }
@@ -93,13 +87,10 @@ impl Engine {
 
     /// Takes a request out of the front end, if it is there.
     fn abort_in_front_end(&mut self, id: RequestId) -> bool {
-        let mut entries = self.inbox.iter();
-        let Some((&key, _)) = entries.find(|(_, (request, _))| request.id == id) else {
+        let Some((request, transfer)) = self.inbox.remove(id) else {
             return false;
         };
-        if let Some((request, transfer)) = self.inbox.remove(&key)
-            && transfer.offer.loads()
-        {
+        if transfer.offer.loads() {
             // The core has to tell the other side, so it gets to know the request for a moment.
             self.scheduler.add_remote(self.now, request, transfer);
             self.scheduler.abort(id);

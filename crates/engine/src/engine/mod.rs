@@ -16,25 +16,26 @@
 
 mod decode_run;
 mod front_end;
+mod inbox;
 mod output;
 mod quiet;
 mod transfer;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use foretoken_des_kernel::{SimDuration, SimTime};
 use foretoken_latency_model::{Fine, LatencyModel, StepShape};
 use foretoken_workload::order::ByPriority;
-use foretoken_workload::{Fcfs, Lifecycle, Occurrence, QueueOrder, Request, RequestId};
+use foretoken_workload::{Fcfs, Lifecycle, Occurrence, QueueOrder, RequestId};
 
 use crate::config::{EngineConfig, EngineError, Scheduling};
-use crate::connector::KvTransfer;
 use crate::event::{EngineEvent, EngineStats, StepReport};
 use crate::plan::StepPlan;
 use crate::preemption::{LastAdmitted, LeastUrgent, PreemptionPolicy};
 use crate::scheduler::Scheduler;
 use decode_run::{DecodeTimes, InFlight, Members, Run};
+use inbox::Inbox;
 use output::StepOutput;
 use transfer::TransferEnd;
 
@@ -97,9 +98,7 @@ pub struct Engine {
     config: EngineConfig,
     latency: Arc<dyn LatencyModel>,
     scheduler: Scheduler,
-    /// Requests on their way through the front end, by the time at which they reach the core.
-    inbox: BTreeMap<(SimTime, u64), (Request, KvTransfer)>,
-    submitted: u64,
+    inbox: Inbox,
     /// Requests whose client went away since the core last looked.
     aborts: Vec<RequestId>,
     /// Ends that are to be reported at the next wake.
@@ -146,8 +145,7 @@ impl Engine {
             config,
             latency,
             scheduler,
-            inbox: BTreeMap::new(),
-            submitted: 0,
+            inbox: Inbox::default(),
             aborts: Vec::new(),
             rejected: VecDeque::new(),
             ended: VecDeque::new(),
@@ -185,10 +183,7 @@ impl Engine {
         }
         match self.phase {
             Phase::Idle if !self.aborts.is_empty() => Some(self.now),
-            Phase::Idle => self
-                .inbox
-                .first_key_value()
-                .map(|(key, _)| key.0.max(self.now)),
+            Phase::Idle => self.inbox.next().map(|ready| ready.max(self.now)),
             Phase::Schedule | Phase::Apply => Some(floor(self.wake).max(self.now)),
         }
     }

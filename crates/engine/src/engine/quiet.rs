@@ -57,7 +57,7 @@ impl Engine {
             }
             Scheduling::Synchronous => self.wake + law.sum(steps) + turns,
         };
-        let arrives = self.inbox.first_key_value().map(|(key, _)| key.0);
+        let arrives = self.inbox.next();
         let until = floor(wake);
         Some(arrives.map_or(until, |arrives| arrives.min(until)))
     }

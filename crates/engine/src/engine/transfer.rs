@@ -31,9 +31,8 @@ impl Engine {
     /// are ignored.
     pub fn offer(&mut self, now: SimTime, request: RequestId, offer: KvOffer) {
         self.now = self.now.max(now);
-        let mut front_end = self.inbox.values_mut();
-        match front_end.find(|(waiting, _)| waiting.id == request) {
-            Some((_, transfer)) => transfer.offer = offer,
+        match self.inbox.transfer_mut(request) {
+            Some(transfer) => transfer.offer = offer,
             None => self.scheduler.offer(request, offer),
         }
     }

@@ -65,7 +65,14 @@ const FAR: u64 = 1 << 12;
 /// The place of a step in a ring of so many.
 #[inline]
 fn place(step: u64, ring: usize) -> usize {
-    usize::try_from(step % ring as u64).expect("a remainder is below its divisor")
+    let ring = ring as u64;
+    // Most rings are of a power of two, where no division is needed.
+    let place = if ring.is_power_of_two() {
+        step & (ring - 1)
+    } else {
+        step % ring
+    };
+    usize::try_from(place).expect("a remainder is below its divisor")
 }
 
 /// When a steady sequence is looked at. It is void if the sequence in the slot has not been steady since
@@ -103,7 +110,8 @@ pub(super) struct Steady {
     context: u64,
     /// No seat of a steady sequence is behind this one.
     last_seat: u64,
-    /// Who is looked at in the plan of a step, by its number; as many steps ahead as a block has tokens.
+    /// Who is looked at in the plan of a step, by its number; as many steps ahead as a block has tokens, or
+    /// more.
     wheel: Vec<Vec<Appointment>>,
     /// How many appointments are in the wheel.
     appointments: usize,
@@ -144,7 +152,10 @@ impl Steady {
             count: 0,
             context: 0,
             last_seat: 0,
-            wheel: vec![Vec::new(); block_size.min(LONGEST_TURN) as usize + 1],
+            wheel: vec![
+                Vec::new();
+                (block_size.min(LONGEST_TURN) as usize + 1).next_power_of_two()
+            ],
             takers: vec![0; block_size.min(LONGEST_TURN) as usize],
             limits: BinaryHeap::new(),
             ends: BinaryHeap::new(),
