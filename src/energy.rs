@@ -1,7 +1,8 @@
 //! [`Energy`]: what the accelerators draw for the tokens that they serve.
 
+use foretoken_des_kernel::SimDuration;
 use foretoken_hwspec::KernelPower;
-use foretoken_metrics::{MetricSink, Report, StepRecord};
+use foretoken_metrics::{DecodeSteps, MetricSink, Report, StepRecord};
 use foretoken_workload::TokenRun;
 use serde::{Deserialize, Serialize};
 
@@ -53,7 +54,7 @@ const MANY_TOKENS: u32 = 2048;
 pub(crate) struct Meter(Vec<Worked>);
 
 /// The steps of an engine.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Worked {
     nanos: u128,
     /// The same, each times the tokens of its step beyond [`FEW_TOKENS`].
@@ -64,14 +65,13 @@ impl MetricSink for Meter {
     fn on_tokens(&mut self, _: &TokenRun<'_>) {}
 
     fn on_step(&mut self, step: &StepRecord) {
-        let engine = step.instance as usize;
-        if self.0.len() <= engine {
-            self.0.resize(engine + 1, Worked::default());
-        }
-        let nanos = u128::from((step.end - step.start).as_nanos());
-        let tokens = step.tokens.clamp(FEW_TOKENS, MANY_TOKENS) - FEW_TOKENS;
-        self.0[engine].nanos += nanos;
-        self.0[engine].token_nanos += nanos * u128::from(tokens);
+        self.add(step.instance, step.tokens, step.end - step.start);
+    }
+
+    fn on_decode_steps(&mut self, steps: &DecodeSteps<'_>) {
+        let times = steps.starts.iter().zip(steps.ends);
+        let took = times.map(|(&start, &end)| end - start).sum();
+        self.add(steps.instance, steps.sequences, took);
     }
 }
 
@@ -89,6 +89,18 @@ impl Worked {
 }
 
 impl Meter {
+    /// Steps of so many tokens took so long.
+    fn add(&mut self, instance: u32, tokens: u32, took: SimDuration) {
+        let engine = instance as usize;
+        if self.0.len() <= engine {
+            self.0.resize(engine + 1, Worked::default());
+        }
+        let nanos = u128::from(took.as_nanos());
+        let tokens = tokens.clamp(FEW_TOKENS, MANY_TOKENS) - FEW_TOKENS;
+        self.0[engine].nanos += nanos;
+        self.0[engine].token_nanos += nanos * u128::from(tokens);
+    }
+
     /// What these engines, in the order of their deployments, drew; `None` if the board power of one is not known.
     pub(crate) fn energy(&self, deployments: &[Resolved], report: &Report) -> Option<Energy> {
         let mut engines = self.0.iter();
@@ -131,7 +143,7 @@ impl core::fmt::Display for Energy {
 
 #[cfg(test)]
 mod tests {
-    use foretoken_des_kernel::{SimDuration, SimTime};
+    use foretoken_des_kernel::SimTime;
 
     use super::*;
 
@@ -163,6 +175,23 @@ mod tests {
             assert_eq!(meter.0.len(), 2);
             let drawn = meter.0[1].joules(100.0, power);
             assert!((drawn - joules).abs() < 1e-9, "{tokens}: {drawn}");
+        }
+    }
+
+    #[test]
+    fn steps_of_decodes_draw_what_they_draw_one_by_one() {
+        let times = [0, 30, 70, 71].map(SimTime::from_nanos);
+        for sequences in [1, 300, 9_999] {
+            let steps = DecodeSteps {
+                instance: 1,
+                sequences,
+                starts: &times[..3],
+                ends: &times[1..],
+            };
+            let (mut together, mut apart) = (Meter::default(), Meter::default());
+            together.on_decode_steps(&steps);
+            steps.records().for_each(|step| apart.on_step(&step));
+            assert_eq!(together.0, apart.0);
         }
     }
 }

@@ -5,7 +5,9 @@ use foretoken_des_kernel::{RngStreams, SimTime};
 use foretoken_engine::{Batching, KvAllocation};
 use foretoken_hwspec::Catalog;
 use foretoken_latency_model::{Confidence, Extent};
-use foretoken_metrics::{MetricSink, RecordSink, Recorder, Recording, Report, Slos, StepRecord};
+use foretoken_metrics::{
+    DecodeSteps, MetricSink, RecordSink, Recorder, Recording, Report, Slos, StepRecord,
+};
 use foretoken_workload::{TokenRun, WorkloadSpec};
 use serde::{Deserialize, Serialize};
 
@@ -295,5 +297,12 @@ impl MetricSink for Reach {
             tokens: step.tokens.into(),
             ..Extent::default()
         });
+    }
+
+    fn on_decode_steps(&mut self, steps: &DecodeSteps<'_>) {
+        // They are alike but for their times.
+        if let Some(step) = steps.records().next() {
+            self.on_step(&step);
+        }
     }
 }

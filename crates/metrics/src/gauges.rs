@@ -32,8 +32,6 @@ pub(crate) type Levels = [u64; 4];
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Gauges {
     columns: [Column; 4],
-    /// The nanoseconds for which accelerators worked.
-    busy: u128,
     kv: PeakShare,
 }
 
@@ -56,6 +54,10 @@ pub(crate) struct Held {
 }
 
 impl Gauges {
+    pub(crate) fn levels(&self) -> Levels {
+        self.columns.map(|column| column.level)
+    }
+
     /// The level of a column.
     pub(crate) const fn level(&self, column: usize) -> u64 {
         self.columns[column].level
@@ -74,6 +76,20 @@ impl Gauges {
         self.columns[column].set(now, level)
     }
 
+    /// From each of these instants on so many KV blocks are in use; returns what their integral grows by.
+    pub(crate) fn set_kv_used(&mut self, used: &[(SimTime, u32)]) -> u128 {
+        let before = self.columns[KV_USED].integral;
+        for &(at, used) in used {
+            self.set(KV_USED, at, used.into());
+        }
+        self.columns[KV_USED].integral - before
+    }
+
+    /// Since when the level of a column holds, as far as it is accounted for.
+    pub(crate) const fn since(&self, column: usize) -> SimTime {
+        self.columns[column].changed
+    }
+
     /// Accounts for the time up to `now`; returns how a column stood, if it did for any time.
     pub(crate) fn settle(&mut self, column: usize, now: SimTime) -> Option<Held> {
         self.set(column, now, self.level(column))
@@ -84,16 +100,6 @@ impl Gauges {
         for column in 0..self.columns.len() {
             self.settle(column, now);
         }
-    }
-
-    /// An accelerator worked from `start` to `end`.
-    pub(crate) fn work(&mut self, start: SimTime, end: SimTime) {
-        self.busy += u128::from(end.saturating_since(start).as_nanos());
-    }
-
-    /// The nanoseconds for which accelerators worked.
-    pub(crate) const fn busy(&self) -> u128 {
-        self.busy
     }
 
     /// Sequences in running batches, until `end`.

@@ -1,5 +1,6 @@
 //! Requests that reports keep together: of one stage, one class and one tenant.
 
+use foretoken_des_kernel::SimDuration;
 use foretoken_des_kernel::stats::Quantiles;
 use foretoken_workload::{FlowId, Request, SloClass, StageId};
 
@@ -70,12 +71,20 @@ impl Group {
     }
 
     /// A gap that came so many times.
+    #[inline]
     pub(crate) fn add_gaps(&mut self, nanos: u64, times: u64) {
         if self.run.0 == nanos {
             self.run.1 += times;
         } else {
             self.end_run();
             self.run = (nanos, times);
+        }
+    }
+
+    /// Gaps each of which came so many times.
+    pub(crate) fn add_run(&mut self, gaps: &[SimDuration], times: u64) {
+        for gap in gaps {
+            self.add_gaps(gap.as_nanos(), times);
         }
     }
 

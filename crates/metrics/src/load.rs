@@ -1,13 +1,13 @@
 //! How full and how busy the engines were, over time.
 
-use foretoken_des_kernel::SimTime;
+use foretoken_des_kernel::{SimDuration, SimTime};
 use serde::{Deserialize, Serialize};
 
 use crate::endpoint::{EndpointReport, Service};
 use crate::gauges::{BUSY, GaugeReport, Gauges, Held, KV_TOTAL, KV_USED, Levels, RUNNING, WAITING};
 use crate::round::{rough, share, share_of_some, significant};
 use crate::series::Series;
-use crate::sink::{LevelRecord, StepRecord};
+use crate::sink::{DecodeSteps, LevelRecord, StepRecord};
 
 /// How full and how busy the engines were: sums over all of them, from time 0 to the end of the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -54,7 +54,8 @@ pub struct TimeSeries {
 #[derive(Debug, Clone)]
 pub(crate) struct Load {
     engines: Vec<Engine>,
-    all: Gauges,
+    /// Levels of all engines added up, once there are several: those of one alone are the sums.
+    sums: Gauges,
     series: Series<5>,
     step_tokens: u64,
     step_sequences: u64,
@@ -64,13 +65,15 @@ pub(crate) struct Load {
 struct Engine {
     gauges: Gauges,
     steps: u64,
+    /// For how long its accelerator worked.
+    busy: SimDuration,
 }
 
 impl Load {
     pub(crate) fn new() -> Self {
         Self {
             engines: Vec::new(),
-            all: Gauges::default(),
+            sums: Gauges::default(),
             series: Series::new(),
             step_tokens: 0,
             step_sequences: 0,
@@ -80,45 +83,107 @@ impl Load {
     pub(crate) fn on_step(&mut self, step: &StepRecord) {
         let engine = self.engine(step.instance);
         engine.steps += 1;
-        engine.gauges.work(step.start, step.end);
-        self.all.work(step.start, step.end);
+        engine.busy += step.end.saturating_since(step.start);
         self.series.add(BUSY, step.start, step.end, 1);
         self.step_tokens += u64::from(step.tokens);
         self.step_sequences += u64::from(step.sequences);
     }
 
+    pub(crate) fn on_decode_steps(&mut self, steps: &DecodeSteps<'_>) {
+        let (Some(&first), Some(&last)) = (steps.starts.first(), steps.ends.last()) else {
+            return;
+        };
+        let Some(integral) = self.series.current(BUSY, first, last) else {
+            steps.records().for_each(|step| self.on_step(&step));
+            return;
+        };
+        let times = steps.starts.iter().zip(steps.ends);
+        let spans = times.map(|(&start, &end)| end.saturating_since(start));
+        let busy: SimDuration = spans.sum();
+        *integral += u128::from(busy.as_nanos());
+        let count = steps.starts.len() as u64;
+        let engine = self.engine(steps.instance);
+        engine.steps += count;
+        engine.busy += busy;
+        self.step_tokens += count * u64::from(steps.sequences);
+        self.step_sequences += count * u64::from(steps.sequences);
+    }
+
     pub(crate) fn on_level(&mut self, at: SimTime, level: &LevelRecord) {
-        let LevelRecord {
-            instance,
-            running,
-            waiting,
-            kv_blocks_used,
-            kv_blocks_total,
-        } = *level;
-        let new: Levels = [running, waiting, kv_blocks_used, kv_blocks_total].map(u64::from);
-        self.engine(instance);
-        let gauges = &mut self.engines[instance as usize].gauges;
-        for (column, new) in new.into_iter().enumerate() {
-            let old = gauges.level(column);
-            if old == new {
-                continue;
+        self.set_all(level.instance, at, &levels(level));
+    }
+
+    pub(crate) fn on_kv_levels(&mut self, level: &LevelRecord, used: &[(SimTime, u32)]) {
+        let (Some(&(first, _)), Some(&(last, _))) = (used.first(), used.last()) else {
+            return;
+        };
+        // What else has changed has done so before.
+        let mut others = levels(level);
+        others[KV_USED] = self.engine(level.instance).gauges.level(KV_USED);
+        self.set_all(level.instance, first, &others);
+        let Self {
+            engines, series, ..
+        } = self;
+        if let [lone] = &mut engines[..]
+            && let Some(integral) = series.current(KV_USED, lone.gauges.since(KV_USED), last)
+        {
+            *integral += lone.gauges.set_kv_used(used);
+            return;
+        }
+        for &(at, used) in used {
+            self.set(level.instance, KV_USED, at, used.into());
+        }
+    }
+
+    /// All columns of an engine stand at these levels from `at` on.
+    fn set_all(&mut self, instance: u32, at: SimTime, new: &Levels) {
+        let old = self.engine(instance).gauges.levels();
+        for column in 0..new.len() {
+            if old[column] != new[column] {
+                self.set(instance, column, at, new[column]);
             }
-            gauges.set(column, at, new);
-            let sum = self.all.level(column) - old + new;
-            if let Some(Held { level, since }) = self.all.set(column, at, sum) {
-                self.series.add(column, since, at, level);
-            }
+        }
+    }
+
+    /// A column of an engine that was heard of stands at `level` from `at` on.
+    fn set(&mut self, instance: u32, column: usize, at: SimTime, level: u64) {
+        let Self {
+            engines,
+            sums,
+            series,
+            ..
+        } = self;
+        let held = if let [lone] = &mut engines[..] {
+            lone.gauges.set(column, at, level)
+        } else {
+            let gauges = &mut engines[instance as usize].gauges;
+            let sum = sums.level(column) - gauges.level(column) + level;
+            gauges.set(column, at, level);
+            sums.set(column, at, sum)
+        };
+        if let Some(Held { level, since }) = held {
+            series.add(column, since, at, level);
         }
     }
 
     /// Accounts for the time up to `now`.
     pub(crate) fn settle(&mut self, now: SimTime) {
+        let Self {
+            engines,
+            sums,
+            series,
+            ..
+        } = self;
+        let whole = match &mut engines[..] {
+            [lone] => &mut lone.gauges,
+            _ => sums,
+        };
         for column in 0..Levels::default().len() {
-            if let Some(Held { level, since }) = self.all.settle(column, now) {
-                self.series.add(column, since, now, level);
+            if let Some(Held { level, since }) = whole.settle(column, now) {
+                series.add(column, since, now, level);
             }
         }
-        for engine in &mut self.engines {
+        for engine in engines {
             engine.gauges.settle_all(now);
         }
     }
@@ -129,12 +194,17 @@ impl Load {
         let per_step = |sum| share_of_some(sum, steps);
         let engines = self.engines.len() as u64;
         let time = u128::from(end.as_nanos()) * u128::from(engines);
+        let busy = self.engines.iter().map(Engine::busy_nanos).sum();
+        let whole = match &self.engines[..] {
+            [lone] => &lone.gauges,
+            _ => &self.sums,
+        };
         LoadReport {
             engines,
-            running: self.all.running(end),
-            waiting: self.all.waiting(end),
-            kv_occupancy: self.all.kv_occupancy(),
-            busy_share: significant(share(self.all.busy(), time)),
+            running: whole.running(end),
+            waiting: whole.waiting(end),
+            kv_occupancy: whole.kv_occupancy(),
+            busy_share: significant(share(busy, time)),
             steps,
             tokens_per_step: per_step(self.step_tokens),
             sequences_per_step: per_step(self.step_sequences),
@@ -153,7 +223,7 @@ impl Load {
             running: engine.gauges.running(end),
             waiting: engine.gauges.waiting(end),
             kv_occupancy: engine.gauges.kv_occupancy(),
-            busy_share: significant(share(engine.gauges.busy(), end.as_nanos().into())),
+            busy_share: significant(share(engine.busy_nanos(), end.as_nanos().into())),
             steps: engine.steps,
             served: service.served,
             prefills: service.prefills,
@@ -201,8 +271,28 @@ impl Load {
 
     #[cold]
     fn hear_of(&mut self, index: usize) {
+        if let [lone] = &self.engines[..] {
+            self.sums = lone.gauges.clone();
+        }
         self.engines.resize_with(index + 1, Engine::default);
     }
+}
+
+impl Engine {
+    fn busy_nanos(&self) -> u128 {
+        self.busy.as_nanos().into()
+    }
+}
+
+fn levels(level: &LevelRecord) -> Levels {
+    let LevelRecord {
+        instance: _,
+        running,
+        waiting,
+        kv_blocks_used,
+        kv_blocks_total,
+    } = *level;
+    [running, waiting, kv_blocks_used, kv_blocks_total].map(u64::from)
 }
 
 #[cfg(test)]

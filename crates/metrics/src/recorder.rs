@@ -15,7 +15,7 @@ use crate::load::Load;
 use crate::outcome::Outcome;
 use crate::record::{LaterGaps, RequestRecord};
 use crate::recording::{Kept, RecordSink, Recording, Totals};
-use crate::sink::{LevelRecord, MetricSink, StepRecord};
+use crate::sink::{DecodeSteps, LevelRecord, MetricSink, StepRecord};
 use crate::slo::Slos;
 use flights::{Flights, Live};
 use stream::{Member, Stream};
@@ -56,7 +56,7 @@ pub struct Recorder<R = Kept> {
     keep_gaps: bool,
     /// The decodes of each engine.
     streams: Vec<Stream>,
-    /// The gaps that all requests of the run in hand have in common.
+    /// The gaps that requests of the run in hand have in common.
     later: Vec<SimDuration>,
     /// How many requests of each group are in the run in hand.
     members: Vec<(u32, u64)>,
@@ -122,12 +122,12 @@ impl<R: RecordSink> Recorder<R> {
     pub fn finish(mut self, end: SimTime) -> Recording<R> {
         let end = end.max(self.last_seen);
         self.load.settle(end);
-        for live in self.flights.live_mut() {
-            live.leave(&mut self.streams);
-            live.record.withhold();
-        }
-        for record in core::mem::take(&mut self.flights).into_records() {
-            self.hand_on(record);
+        for mut live in core::mem::take(&mut self.flights).into_inside() {
+            if live.record.outcome == Outcome::InFlight {
+                live.leave(&mut self.streams);
+                live.record.withhold();
+            }
+            self.hand_on(live);
         }
         self.groups.iter_mut().for_each(Group::finish);
         self.groups.sort_unstable_by_key(|group| group.key);
@@ -148,30 +148,27 @@ impl<R: RecordSink> Recorder<R> {
     }
 
     fn end(&mut self, id: RequestId, outcome: Outcome, at: SimTime) {
-        let mut live = self.flights.take(id);
+        let live = self.flights.get(id);
         live.leave(&mut self.streams);
-        let Live {
-            mut record, last, ..
-        } = live;
+        let Live { record, last, .. } = live;
         record.outcome = outcome;
         assert!(
-            !outcome.is_complete() || (record.ttft.is_some() && at == last),
+            !outcome.is_complete() || (record.ttft.is_some() && at == *last),
             "request lifecycle: request {id} ends at {at}, and its last token came at {last}"
         );
         if matches!(outcome, Outcome::Finished(_)) {
             record.finish(at - record.arrival);
         }
-        let mut next = self.flights.end(record);
-        while let Some(record) = next {
-            self.hand_on(record);
-            next = self.flights.next();
+        self.flights.end(id);
+        while let Some(live) = self.flights.leave() {
+            self.hand_on(live);
         }
     }
 
     /// Nothing more happens to a request, nor to any of a lower id.
-    fn hand_on(&mut self, record: RequestRecord) {
+    fn hand_on(&mut self, live: Live) {
+        let Live { record, group, .. } = live;
         self.totals.add(&record);
-        let group = self.group((&record).into());
         self.groups[group as usize].add(&record);
         self.records.on_record(record);
     }
@@ -254,10 +251,7 @@ impl<R: RecordSink> MetricSink for Recorder<R> {
             }
         }
         for &(group, count) in &self.members {
-            let group = &mut self.groups[group as usize];
-            for gap in &self.later {
-                group.add_gaps(gap.as_nanos(), count);
-            }
+            self.groups[group as usize].add_run(&self.later, count);
         }
     }
 
@@ -275,11 +269,27 @@ impl<R: RecordSink> MetricSink for Recorder<R> {
                 live.leave(&mut self.streams);
             }
         }
-        let mut arrivals = run.tokens.arrivals();
-        let Some(first) = arrivals.next() else {
+        let (Some(first), Some(last)) = (run.tokens.arrivals().next(), run.tokens.last()) else {
             return;
         };
-        self.streams[index].step(first, &mut self.groups);
+        let stream = &mut self.streams[index];
+        self.later.clear();
+        // Of nobody the first token comes after nothing.
+        let before = if stream.members() > 0 {
+            stream.last()
+        } else {
+            first
+        };
+        self.later.push(first - before);
+        let pairs = run.tokens.times.windows(2);
+        self.later.extend(pairs.map(|pair| pair[1] - pair[0]));
+        let mut later = &self.later[..];
+        if !run.joined.is_empty() {
+            // Who joins gets the first token by itself, and those after it with the others.
+            let joining;
+            (joining, later) = later.split_at(1);
+            stream.steps(joining, first, &mut self.groups);
+        }
         for &id in run.joined {
             let live = self.flights.get(id);
             live.leave(&mut self.streams);
@@ -287,17 +297,17 @@ impl<R: RecordSink> MetricSink for Recorder<R> {
             live.member = Some(self.streams[index].join(instance, live.gaps_of()));
         }
         let stream = &mut self.streams[index];
-        for at in arrivals {
-            stream.step(at, &mut self.groups);
+        if !later.is_empty() {
+            stream.steps(later, last, &mut self.groups);
         }
-        self.last_seen = self.last_seen.max(stream.last());
+        self.last_seen = self.last_seen.max(last);
         let (members, told) = (stream.members(), run.tokens.requests.len() as u64);
         assert!(
             members == told,
             "decode membership: engine {instance} has {told} members, {members} joined and did not leave"
         );
-        if stream.is_long(self.flights.live().len()) {
-            let members = self.flights.live().iter();
+        if stream.is_long(self.flights.places()) {
+            let members = self.flights.inside();
             let members = members.filter_map(|live| live.member.as_ref());
             let here = members.filter(|member| member.instance == instance);
             stream.forget_before(here.map(Member::since).min());
@@ -309,9 +319,23 @@ impl<R: RecordSink> MetricSink for Recorder<R> {
         self.last_seen = self.last_seen.max(step.end);
     }
 
+    fn on_decode_steps(&mut self, steps: &DecodeSteps<'_>) {
+        self.load.on_decode_steps(steps);
+        if let Some(&last) = steps.ends.last() {
+            self.last_seen = self.last_seen.max(last);
+        }
+    }
+
     fn on_level(&mut self, at: SimTime, level: &LevelRecord) {
         self.load.on_level(at, level);
         self.last_seen = self.last_seen.max(at);
+    }
+
+    fn on_kv_levels(&mut self, level: &LevelRecord, used: &[(SimTime, u32)]) {
+        self.load.on_kv_levels(level, used);
+        if let Some(&(last, _)) = used.last() {
+            self.last_seen = self.last_seen.max(last);
+        }
     }
 
     fn is_satisfied(&self) -> bool {

@@ -52,6 +52,21 @@ impl<const N: usize> Series<N> {
         }
     }
 
+    /// The integral over the interval that a quantity was added to last, if two instants are both in it: for those
+    /// who add up what is between.
+    #[inline]
+    pub(crate) fn current(
+        &mut self,
+        quantity: usize,
+        from: SimTime,
+        to: SimTime,
+    ) -> Option<&mut u128> {
+        let Interval { index, start, end } = self.current[quantity];
+        let contains = start <= from.as_nanos() && to.as_nanos() <= end;
+        let integrals = self.integrals.get_mut(index).filter(|_| contains)?;
+        Some(&mut integrals[quantity])
+    }
+
     /// Adds to each interval between two instants, making as many as it takes.
     #[cold]
     fn share_out(&mut self, quantity: usize, mut from: u64, to: u64, value: u64) {

@@ -289,9 +289,40 @@ mod tests {
 
     /// Counts the calls of each method.
     #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-    struct Calls([u32; 4]);
+    struct Calls([u32; 8]);
 
     impl MetricSink for Calls {
+        fn on_arrival(&mut self, _: &Request) {
+            self.0[0] += 1;
+        }
+        fn on_occurrence(&mut self, _: &Occurrence) {
+            self.0[1] += 1;
+        }
+        fn on_tokens(&mut self, _: &TokenRun<'_>) {
+            self.0[2] += 1;
+        }
+        fn on_decodes(&mut self, _: u32, _: &DecodeRun<'_>) {
+            self.0[3] += 1;
+        }
+        fn on_step(&mut self, _: &StepRecord) {
+            self.0[4] += 1;
+        }
+        fn on_decode_steps(&mut self, _: &DecodeSteps<'_>) {
+            self.0[5] += 1;
+        }
+        fn on_level(&mut self, _: SimTime, _: &LevelRecord) {
+            self.0[6] += 1;
+        }
+        fn on_kv_levels(&mut self, _: &LevelRecord, _: &[(SimTime, u32)]) {
+            self.0[7] += 1;
+        }
+    }
+
+    /// Counts what is told one by one.
+    #[derive(Debug, Default, PartialEq, Eq)]
+    struct Single([u32; 4]);
+
+    impl MetricSink for Single {
         fn on_arrival(&mut self, _: &Request) {
             self.0[0] += 1;
         }
@@ -306,19 +337,25 @@ mod tests {
         }
     }
 
+    /// Tells one of each, and of what may be told together two.
     fn call_each(mut sink: impl MetricSink) {
         let prompt = Prompt::new([Segment::new(ContentId::new(1), 3)]).expect("it has tokens");
-        let at = SimTime::from_nanos(1);
-        let id = RequestId::new(0);
+        let times = [1, 2, 3].map(SimTime::from_nanos);
+        let (at, id) = (times[0], RequestId::new(0));
         sink.on_arrival(&Request::new(id, at, prompt, 1));
         sink.on_occurrence(&Occurrence::new(at, id, Lifecycle::Preempted));
-        sink.on_step(&StepRecord {
+        let requests = [id];
+        let tokens = TokenRun::new(&requests, &times[..2]);
+        sink.on_tokens(&tokens);
+        sink.on_decodes(0, &DecodeRun::new(tokens));
+        let steps = DecodeSteps {
             instance: 0,
-            start: at,
-            end: at,
-            tokens: 1,
             sequences: 1,
-        });
+            starts: &times[..2],
+            ends: &times[1..],
+        };
+        sink.on_step(&steps.records().next().expect("there are two"));
+        sink.on_decode_steps(&steps);
         let level = LevelRecord {
             instance: 0,
             running: 1,
@@ -327,9 +364,17 @@ mod tests {
             kv_blocks_total: 2,
         };
         sink.on_level(at, &level);
+        sink.on_kv_levels(&level, &[(times[1], 2), (times[2], 1)]);
     }
 
-    const EACH_ONCE: Calls = Calls([1; 4]);
+    const EACH_ONCE: Calls = Calls([1; 8]);
+
+    #[test]
+    fn what_is_told_together_is_told_one_by_one_unless_written() {
+        let mut single = Single::default();
+        call_each(&mut single);
+        assert_eq!(single, Single([1, 1 + 2 + 2, 1 + 2, 1 + 2]));
+    }
 
     #[test]
     fn every_member_of_a_tuple_hears_everything() {

@@ -71,24 +71,38 @@ impl Timeline {
 
 /// Never 0, so that a gap of nothing counts.
 fn coefficient(gap: SimDuration) -> u64 {
-    gap.as_nanos() % (PRIME - 1) + 1
+    let nanos = gap.as_nanos();
+    // Only a gap of 73 years takes a division.
+    if nanos < PRIME - 1 {
+        nanos + 1
+    } else {
+        nanos % (PRIME - 1) + 1
+    }
 }
+
+/// `BASE` to the powers of 1, 2, 4 and so on.
+const SQUARES: [u64; u64::BITS as usize] = {
+    let mut squares = [BASE; u64::BITS as usize];
+    let mut bit = 1;
+    while bit < squares.len() {
+        squares[bit] = multiply(squares[bit - 1], squares[bit - 1]);
+        bit += 1;
+    }
+    squares
+};
 
 /// `BASE` to the power of `exponent`.
 fn power(mut exponent: u64) -> u64 {
-    let (mut power, mut square) = (1, BASE);
+    let mut power = 1;
     while exponent > 0 {
-        if exponent & 1 == 1 {
-            power = multiply(power, square);
-        }
-        square = multiply(square, square);
-        exponent >>= 1;
+        power = multiply(power, SQUARES[exponent.trailing_zeros() as usize]);
+        exponent &= exponent - 1;
     }
     power
 }
 
-fn multiply(a: u64, b: u64) -> u64 {
-    let product = u128::from(a) * u128::from(b);
+const fn multiply(a: u64, b: u64) -> u64 {
+    let product = a as u128 * b as u128;
     #[expect(
         clippy::cast_possible_truncation,
         reason = "both factors are below 2^61, so the product's two parts are, too"
@@ -97,7 +111,7 @@ fn multiply(a: u64, b: u64) -> u64 {
     add(low, high)
 }
 
-fn add(a: u64, b: u64) -> u64 {
+const fn add(a: u64, b: u64) -> u64 {
     let sum = a + b;
     if sum >= PRIME { sum - PRIME } else { sum }
 }

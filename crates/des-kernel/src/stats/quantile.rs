@@ -29,10 +29,13 @@ use super::{closest_ranks, interpolate};
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Quantiles {
+    /// Of all values but the `recent` ones from `tallied` on: those are tallied together, so that recording one
+    /// is little more than a push.
     tally: Tally,
+    tallied: usize,
     /// Strictly increasing in value.
     sorted: Vec<Run>,
-    /// In the order in which they came.
+    /// In the order in which they came, and as they came, even if all are rounded in the end.
     recent: Vec<Packed>,
     /// More distinct values than this are rounded.
     limit: Option<usize>,
@@ -61,6 +64,7 @@ impl Quantiles {
     pub const fn new() -> Self {
         Self {
             tally: Tally::new(),
+            tallied: 0,
             sorted: Vec::new(),
             recent: Vec::new(),
             limit: None,
@@ -102,12 +106,21 @@ impl Quantiles {
     ///
     /// # Panics
     /// If more than 2^64 values are recorded in all.
+    #[inline]
     pub fn record_n(&mut self, value: u64, times: u64) {
         if times == 0 {
             return;
         }
-        self.tally.record_n(value, times);
-        self.push(Run { value, times });
+        match Packed::new(value, times) {
+            Some(packed) => {
+                self.recent.push(packed);
+                self.compact_if_many();
+            }
+            None => {
+                self.tally.record_n(value, times);
+                self.insert(Run { value, times });
+            }
+        }
     }
 
     /// Adds all values of `other`.
@@ -115,7 +128,9 @@ impl Quantiles {
     /// # Panics
     /// If more than 2^64 values are recorded in all.
     pub fn merge(&mut self, other: &Self) {
-        self.tally.merge(&other.tally);
+        // What is merged is tallied already, before it was rounded.
+        self.tally = self.tally();
+        self.tally.merge(&other.tally());
         if other.rounded {
             self.round();
         }
@@ -123,29 +138,43 @@ impl Quantiles {
             self.sorted.clone_from(&other.sorted);
             self.limit_distinct();
         } else {
-            other.sorted.iter().for_each(|&run| self.push(run));
+            for &run in &other.sorted {
+                match Packed::new(run.value, run.times) {
+                    Some(packed) => self.recent.push(packed),
+                    None => self.insert(run),
+                }
+            }
         }
-        other.recent.iter().for_each(|run| self.push(run.unpack()));
+        self.recent.extend_from_slice(&other.recent);
+        self.tallied = self.recent.len();
+        self.compact_if_many();
     }
 
     /// The number of values.
-    pub const fn count(&self) -> u64 {
-        self.tally.count()
+    pub fn count(&self) -> u64 {
+        let untallied = self.recent[self.tallied..].iter();
+        self.tally.count() + untallied.map(|run| run.times()).sum::<u64>()
     }
 
     /// `true` without values.
     pub const fn is_empty(&self) -> bool {
-        self.tally.is_empty()
+        self.sorted.is_empty() && self.recent.is_empty()
     }
 
     /// The mean.
     pub fn mean(&self) -> Option<f64> {
-        self.tally.mean()
+        self.tally().mean()
     }
 
     /// Count, sum, mean, variance and range, all exact.
-    pub const fn tally(&self) -> &Tally {
-        &self.tally
+    ///
+    /// Looks at what came since the values were last sorted.
+    pub fn tally(&self) -> Tally {
+        let mut tally = self.tally;
+        for some in self.recent[self.tallied..].chunks(SMALL) {
+            tally.merge(&tally_of(some));
+        }
+        tally
     }
 
     /// Whether no value had to be rounded.
@@ -166,8 +195,8 @@ impl Quantiles {
     ///
     /// Sorts what came since the last call.
     pub fn quantile(&mut self, q: f64) -> Option<f64> {
-        let (below, above, fraction) = closest_ranks(q, self.count())?;
         self.compact();
+        let (below, above, fraction) = closest_ranks(q, self.count())?;
         if self.index.count != self.count() {
             self.index = Index::of(&self.sorted);
         }
@@ -197,43 +226,28 @@ impl Quantiles {
         self.sorted.iter().map(|run| (run.value, run.times))
     }
 
+    /// Sorting only when the entries have grown by a multiple makes it cheap on average.
     #[inline]
-    fn push(&mut self, mut run: Run) {
-        if self.rounded {
-            run.value = rounded(run.value);
-        }
-        if self.recent.is_empty() {
-            // Keeps what comes in order sorted, at no cost.
-            match self.sorted.last_mut() {
-                Some(last) if last.value == run.value => {
-                    last.times += run.times;
-                    return;
-                }
-                Some(last) if last.value > run.value => {}
-                _ => {
-                    self.sorted.push(run);
-                    self.limit_distinct();
-                    return;
-                }
-            }
-        }
-        match Packed::new(run.value, run.times) {
-            Some(packed) => self.recent.push(packed),
-            None => self.insert(run),
-        }
-        // Sorting only when the entries have grown by a multiple makes it cheap on average.
+    fn compact_if_many(&mut self) {
         if self.recent.len() > SMALL.max(2 * self.sorted.len()) {
             self.compact();
         }
     }
 
-    /// Puts a run that cannot be packed in its place.
+    /// Puts a run that cannot be packed, or follows all others, in its place.
     #[cold]
-    fn insert(&mut self, run: Run) {
-        match self
-            .sorted
-            .binary_search_by_key(&run.value, |run| run.value)
-        {
+    fn insert(&mut self, mut run: Run) {
+        if self.rounded {
+            run.value = rounded(run.value);
+        }
+        let follows = self.sorted.last().is_none_or(|last| last.value < run.value);
+        let place = if follows {
+            Err(self.sorted.len())
+        } else {
+            self.sorted
+                .binary_search_by_key(&run.value, |run| run.value)
+        };
+        match place {
             Ok(place) => self.sorted[place].times += run.times,
             Err(place) => self.sorted.insert(place, run),
         }
@@ -245,13 +259,17 @@ impl Quantiles {
         if self.recent.is_empty() {
             return;
         }
+        self.tally = self.tally();
+        self.tallied = 0;
         let mut recent = core::mem::take(&mut self.recent);
+        if self.rounded {
+            recent.iter_mut().for_each(|run| *run = run.rounded());
+        }
         radix::sort(&mut recent);
         self.sorted = merged(&self.sorted, &recent);
         self.limit_distinct();
     }
 
-    #[inline]
     fn limit_distinct(&mut self) {
         if self.limit.is_some_and(|limit| self.sorted.len() > limit) {
             self.round();
@@ -263,15 +281,8 @@ impl Quantiles {
         if core::mem::replace(&mut self.rounded, true) {
             return;
         }
-        let (sorted, recent) = (
-            core::mem::take(&mut self.sorted),
-            core::mem::take(&mut self.recent),
-        );
-        for run in sorted
-            .into_iter()
-            .chain(recent.iter().map(|run| run.unpack()))
-        {
-            self.push(run);
+        for run in core::mem::take(&mut self.sorted) {
+            self.insert(run);
         }
         self.index = Index::new();
     }
@@ -320,13 +331,40 @@ impl Packed {
         self.0 >> TIMES_BITS
     }
 
+    /// Rounding a value takes no bit more.
+    fn rounded(self) -> Self {
+        Self(rounded(self.value()) << TIMES_BITS | self.times())
+    }
+
+    #[inline]
+    const fn times(self) -> u64 {
+        self.0 & ((1 << TIMES_BITS) - 1)
+    }
+
     #[inline]
     const fn unpack(self) -> Run {
         Run {
             value: self.value(),
-            times: self.0 & ((1 << TIMES_BITS) - 1),
+            times: self.times(),
         }
     }
+}
+
+/// The tally of so few runs that the sum of their squares fits in 128 bits: 2^20 of them, as times the square of a
+/// value is below 2^108.
+fn tally_of(runs: &[Packed]) -> Tally {
+    let (mut count, mut sum, mut squares) = (0, 0, 0);
+    let (mut min, mut max) = (u64::MAX, 0);
+    for run in runs {
+        let (value, times) = (run.value(), run.times());
+        // Below 2^64, as both together have so many bits.
+        let product = value * times;
+        count += times;
+        sum += u128::from(product);
+        squares += u128::from(product) * u128::from(value);
+        (min, max) = (min.min(value), max.max(value));
+    }
+    Tally::of_sums(count, sum, squares, min..=max)
 }
 
 /// Both in order of value, with one entry for each.
@@ -482,7 +520,7 @@ mod tests {
         let right = Quantiles::from_iter([1, 9]);
         left.merge(&right);
         assert_eq!(left.runs().collect::<Vec<_>>(), [(1, 3), (5, 1), (9, 1)]);
-        assert_eq!(left.tally(), &Tally::from_iter([1, 1, 1, 5, 9]));
+        assert_eq!(left.tally(), Tally::from_iter([1, 1, 1, 5, 9]));
     }
 
     /// Values of any size, without an order.

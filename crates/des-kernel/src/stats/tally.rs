@@ -1,5 +1,7 @@
 //! Count, mean, variance and range.
 
+use core::ops::RangeInclusive;
+
 use super::wide::U192;
 
 /// Moments of 64-bit values, exact.
@@ -36,6 +38,22 @@ impl Tally {
             squares,
             min: u64::MAX,
             max: 0,
+        }
+    }
+
+    /// The tally of values that somebody else added up; `range` is from the least to the greatest.
+    pub(super) const fn of_sums(
+        count: u64,
+        sum: u128,
+        squares: u128,
+        range: RangeInclusive<u64>,
+    ) -> Self {
+        Self {
+            count,
+            sum,
+            squares: U192::product(squares, 1),
+            min: *range.start(),
+            max: *range.end(),
         }
     }
 

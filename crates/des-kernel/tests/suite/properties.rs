@@ -209,6 +209,35 @@ proptest! {
     }
 
     #[test]
+    fn a_tally_is_right_whenever_asked(
+        parts in prop::collection::vec((runs(), any::<bool>()), 0..6),
+        limit in 0_usize..60,
+    ) {
+        let (mut quantiles, mut tally) = (Quantiles::limited(limit), Tally::new());
+        for (part, sorts) in parts {
+            let (mut other, mut of_other) = (Quantiles::limited(limit / 2), Tally::new());
+            for &(value, times) in &part {
+                quantiles.record_n(value, times);
+                tally.record_n(value, times);
+                prop_assert_eq!((quantiles.count(), quantiles.tally()), (tally.count(), tally));
+                prop_assert_eq!(quantiles.mean(), tally.mean());
+                other.record_n(value / 3, times);
+                of_other.record_n(value / 3, times);
+            }
+            if sorts {
+                other.sort();
+                quantiles.sort();
+            }
+            quantiles.merge(&other);
+            tally.merge(&of_other);
+            prop_assert_eq!((quantiles.count(), quantiles.tally()), (tally.count(), tally));
+            prop_assert_eq!(quantiles.is_empty(), tally.is_empty());
+        }
+        prop_assert_eq!(quantiles.quantile(1.0), tally.max().map(|max| max as f64));
+        prop_assert_eq!(quantiles.tally(), tally);
+    }
+
+    #[test]
     fn sketch_quantiles_keep_the_error_bound(runs in runs(), q in 0.0..=1.0_f64) {
         let mut exact = Quantiles::new();
         let mut sketch = Sketch::new();
@@ -225,7 +254,7 @@ proptest! {
                 (got, expected) => prop_assert_eq!(got, expected),
             }
         }
-        prop_assert_eq!(sketch.tally(), exact.tally());
+        prop_assert_eq!(*sketch.tally(), exact.tally());
     }
 
     #[test]

@@ -65,39 +65,45 @@ pub(super) struct Flights {
     /// The id of the first slot; all below have left.
     first: usize,
     slots: VecDeque<Slot>,
-    live: Vec<Live>,
+    /// A request keeps its place until it leaves, so that its record is written where it is.
+    places: Vec<Option<Live>>,
+    free: Vec<u32>,
 }
 
-#[derive(Debug, Clone)]
+/// What is known of an id, and the place of its request.
+#[derive(Debug, Clone, Copy)]
 enum Slot {
     NotArrived,
-    /// Its place among those in flight.
     Live(u32),
-    Ended(Box<RequestRecord>),
+    Ended(u32),
 }
 
 impl Flights {
     pub(super) fn arrive(&mut self, live: Live) {
         let id = live.record.id;
-        let place = u32::try_from(self.live.len()).expect("there are no more requests than ids");
         let slot = id.index().checked_sub(self.first).map(|index| {
             if self.slots.len() <= index {
-                self.slots.resize_with(index + 1, || Slot::NotArrived);
+                self.slots.resize(index + 1, Slot::NotArrived);
             }
             &mut self.slots[index]
         });
         let Some(slot @ Slot::NotArrived) = slot else {
             panic!("request lifecycle: request {id} arrives twice")
         };
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push(None);
+            u32::try_from(self.places.len() - 1).expect("there are no more requests than ids")
+        });
         *slot = Slot::Live(place);
-        self.live.push(live);
+        self.places[place as usize] = Some(live);
     }
 
     /// The request of this id, while it is in flight.
+    #[inline]
     pub(super) fn find(&mut self, id: RequestId) -> Option<&mut Live> {
         let index = id.index().checked_sub(self.first)?;
-        match self.slots.get(index)? {
-            Slot::Live(place) => self.live.get_mut(*place as usize),
+        match *self.slots.get(index)? {
+            Slot::Live(place) => self.places[place as usize].as_mut(),
             _ => None,
         }
     }
@@ -110,64 +116,40 @@ impl Flights {
         live
     }
 
-    /// Those in flight, in no particular order.
-    pub(super) fn live(&self) -> &[Live] {
-        &self.live
+    /// Those in flight, and those that wait to leave, in no particular order.
+    pub(super) fn inside(&self) -> impl Iterator<Item = &Live> {
+        self.places.iter().flatten()
     }
 
-    pub(super) fn live_mut(&mut self) -> &mut [Live] {
-        &mut self.live
+    /// At least as many as are [inside](Self::inside).
+    pub(super) const fn places(&self) -> usize {
+        self.places.len()
     }
 
-    /// A request that ends; its record is to be given [back](Self::end).
-    pub(super) fn take(&mut self, id: RequestId) -> Live {
-        let index = id.index() - self.first;
-        let Slot::Live(place) = self.slots[index] else {
-            panic!("request lifecycle: request {id} ends twice")
-        };
-        let live = self.live.swap_remove(place as usize);
-        if let Some(moved) = self.live.get(place as usize) {
-            self.slots[moved.record.id.index() - self.first] = Slot::Live(place);
+    /// A request in flight ends: it [leaves](Self::leave) in its turn.
+    pub(super) fn end(&mut self, id: RequestId) {
+        let slot = &mut self.slots[id.index() - self.first];
+        if let Slot::Live(place) = *slot {
+            *slot = Slot::Ended(place);
         }
-        live
     }
 
-    /// The record of a request that was [taken](Self::take). It is returned if it may leave at once;
-    /// then others may [follow](Self::next).
-    pub(super) fn end(&mut self, record: RequestRecord) -> Option<RequestRecord> {
-        let index = record.id.index() - self.first;
-        if index > 0 {
-            self.slots[index] = Slot::Ended(Box::new(record));
+    /// The request of the lowest id leaves, if it has ended.
+    pub(super) fn leave(&mut self) -> Option<Live> {
+        let Some(&Slot::Ended(place)) = self.slots.front() else {
             return None;
-        }
+        };
         self.slots.pop_front();
         self.first += 1;
-        Some(record)
-    }
-
-    /// A record that has waited for one that has left.
-    pub(super) fn next(&mut self) -> Option<RequestRecord> {
-        if !matches!(self.slots.front(), Some(Slot::Ended(_))) {
-            return None;
-        }
-        self.first += 1;
-        match self.slots.pop_front() {
-            Some(Slot::Ended(record)) => Some(*record),
-            _ => None,
-        }
+        self.free.push(place);
+        self.places[place as usize].take()
     }
 
     /// All that are left, by id.
-    pub(super) fn into_records(self) -> impl Iterator<Item = RequestRecord> {
-        let mut live: Vec<_> = self
-            .live
-            .into_iter()
-            .map(|live| Some(live.record))
-            .collect();
+    pub(super) fn into_inside(mut self) -> impl Iterator<Item = Live> {
         self.slots.into_iter().filter_map(move |slot| match slot {
             Slot::NotArrived => None,
-            Slot::Live(place) => live[place as usize].take(),
-            Slot::Ended(record) => Some(*record),
+            Slot::Live(place) | Slot::Ended(place) => self.places[place as usize].take(),
         })
     }
 }

@@ -21,8 +21,8 @@ pub(super) struct Stream {
     last: SimTime,
     /// Of all gaps.
     timeline: Timeline,
-    /// Each gap that is longer than all after it, by its number: the longest since any step is the
-    /// first of them after it.
+    /// The longest gap of each run that is longer than all in later runs, by the number of the run's last gap: the
+    /// longest since any run is the first of them after it.
     peaks: Vec<(u64, SimDuration)>,
     /// All gaps from number `first` on, if they are kept.
     gaps: Option<Vec<SimDuration>>,
@@ -78,25 +78,28 @@ impl Stream {
         self.members
     }
 
-    /// All members get a token at `at`.
-    pub(super) fn step(&mut self, at: SimTime, groups: &mut [Group]) {
+    /// All members get a token after each of `gaps`, the last at `end`, and nobody joins or leaves meanwhile.
+    pub(super) fn steps(&mut self, gaps: &[SimDuration], end: SimTime, groups: &mut [Group]) {
+        self.last = end;
         if self.members == 0 {
             // Nobody is there who could have a gap, nor anybody who had one.
             self.forget_before(None);
-            self.last = at;
             return;
         }
-        let gap = at - self.last;
-        self.last = at;
-        self.steps += 1;
-        self.timeline.push(gap);
-        while self.peaks.pop_if(|(_, peak)| *peak <= gap).is_some() {}
-        self.peaks.push((self.steps, gap));
-        if let Some(gaps) = &mut self.gaps {
-            gaps.push(gap);
+        self.steps += gaps.len() as u64;
+        let mut longest = SimDuration::ZERO;
+        for &gap in gaps {
+            self.timeline.push(gap);
+            longest = longest.max(gap);
+        }
+        // Whoever has one of these gaps has all of them.
+        while self.peaks.pop_if(|(_, peak)| *peak <= longest).is_some() {}
+        self.peaks.push((self.steps, longest));
+        if let Some(kept) = &mut self.gaps {
+            kept.extend_from_slice(gaps);
         }
         for &(group, members) in &self.groups {
-            groups[group as usize].add_gaps(gap.as_nanos(), members);
+            groups[group as usize].add_run(gaps, members);
         }
     }
 

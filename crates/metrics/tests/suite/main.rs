@@ -5,4 +5,5 @@ mod golden;
 mod properties;
 mod sections;
 mod streamed;
+mod together;
 mod told;
