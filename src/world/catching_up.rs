@@ -149,7 +149,7 @@ impl<S: MetricSink> World<S> {
                 self.reported.entries.is_empty(),
                 "quiet engines: engine {engine} did more than decode before {now}"
             );
-            self.engines[engine].refresh_gauges();
+            self.engines[engine].refresh_adapters();
             self.mark_unseen(engine);
         }
     }

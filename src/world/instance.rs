@@ -44,10 +44,8 @@ pub(crate) struct Instance {
     /// When a client got the last token that it sent.
     pub(super) last_told: SimTime,
     pub(crate) level: LevelRecord,
-    /// Its gauges as of its last step: engines refresh them once a step.
+    /// What a scraper reads, as far as it is not read from the engine.
     gauges: EngineMetrics,
-    /// KV blocks in use, of which the gauges have the share only once somebody asks.
-    kv_used: u32,
     /// Requests by adapter: waiting and running. Those of the base model are not counted.
     adapters: BTreeMap<Arc<str>, [u32; 2]>,
 }
@@ -63,6 +61,10 @@ pub(crate) enum Standing {
 impl Instance {
     pub(crate) fn new(number: u32, engine: Engine, identity: Identity) -> Self {
         let level = level(number, engine.stats());
+        let gauges = EngineMetrics {
+            block_size: engine.scheduler().config().block_size,
+            ..EngineMetrics::default()
+        };
         let mut instance = Self {
             engine,
             identity,
@@ -71,11 +73,10 @@ impl Instance {
             wake_up: WakeUp::default(),
             last_told: SimTime::ZERO,
             level,
-            gauges: EngineMetrics::default(),
-            kv_used: 0,
+            gauges,
             adapters: BTreeMap::new(),
         };
-        instance.refresh_gauges();
+        instance.refresh_adapters();
         instance
     }
 
@@ -111,17 +112,8 @@ impl Instance {
         }
     }
 
-    /// After a step: what a scraper would read from now on.
-    pub(crate) fn refresh_gauges(&mut self) {
-        let stats = self.engine.stats();
-        let config = self.engine.scheduler().config();
-        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        self.gauges.running = stats.running;
-        // What is still in the front end does not count.
-        self.gauges.queued = count(self.engine.scheduler().waiting_len());
-        self.kv_used = stats.kv_used;
-        self.gauges.kv_blocks = stats.kv_total;
-        self.gauges.block_size = config.block_size;
+    /// After a step: a scraper reads from now on which adapters are active.
+    pub(crate) fn refresh_adapters(&mut self) {
         if !self.adapters.is_empty() || self.gauges.adapters.max != self.identity.max_adapters {
             let with = |place: usize| {
                 let some = self.adapters.iter().filter(|(_, counts)| counts[place] > 0);
@@ -135,10 +127,16 @@ impl Instance {
         }
     }
 
-    /// What a scraper reads.
+    /// What a scraper reads: gauges are refreshed by steps, and between these nothing that they tell
+    /// changes but adapters.
     pub(crate) fn scrape(&mut self) -> &EngineMetrics {
-        // There are more steps than scrapes.
-        self.gauges.kv_usage = share(self.kv_used, self.gauges.kv_blocks);
+        let scheduler = self.engine.scheduler();
+        let stats = self.engine.stats();
+        self.gauges.running = stats.running;
+        // What is still in the front end does not count.
+        self.gauges.queued = u32::try_from(scheduler.waiting_len()).unwrap_or(u32::MAX);
+        self.gauges.kv_blocks = stats.kv_total;
+        self.gauges.kv_usage = share(stats.kv_used, stats.kv_total);
         &self.gauges
     }
 

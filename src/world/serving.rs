@@ -126,6 +126,24 @@ impl<S: MetricSink> World<S> {
         // An engine whose requests wait for blocks from elsewhere looks for them each millisecond.
         self.engines[engine].fruitless += u64::from(self.links.component.is_idle());
         self.advance(engine, now, now);
+        if !self.reported.entries.is_empty() {
+            self.pass_on(engine, cx);
+        }
+        let instance = &mut self.engines[engine];
+        instance.refresh_adapters();
+        if instance.fruitless > FRUITLESS_WAKES {
+            self.failure = Some(Error::Stuck {
+                engine: instance.level.instance,
+                at: cx.now(),
+                wakes: instance.fruitless,
+            });
+            return;
+        }
+        self.settle(engine, cx);
+    }
+
+    /// What an engine has reported is told to those whom it concerns.
+    fn pass_on(&mut self, engine: usize, cx: &mut Context<'_, Event>) {
         let mut reported = core::mem::take(&mut self.reported);
         let told = self.told();
         let mut published = Vec::new();
@@ -156,17 +174,6 @@ impl<S: MetricSink> World<S> {
             let events = published;
             cx.at(at, Event::KvEvents { engine, events });
         }
-        let instance = &mut self.engines[engine];
-        instance.refresh_gauges();
-        if instance.fruitless > FRUITLESS_WAKES {
-            self.failure = Some(Error::Stuck {
-                engine: instance.level.instance,
-                at: cx.now(),
-                wakes: instance.fruitless,
-            });
-            return;
-        }
-        self.settle(engine, cx);
     }
 
     /// An engine says anything else.

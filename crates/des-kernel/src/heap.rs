@@ -51,6 +51,11 @@ impl Place {
         (self.time as u128) << 64 | self.order as u128
     }
 
+    /// Whether its event comes before that of `other`.
+    pub(crate) const fn is_before(self, other: Self) -> bool {
+        self.key() < other.key()
+    }
+
     /// Whether only the sequence tells the two apart.
     const fn ties_with(self, other: Self) -> bool {
         self.key() >> SEQUENCE_BITS == other.key() >> SEQUENCE_BITS

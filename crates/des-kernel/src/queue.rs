@@ -48,6 +48,9 @@ pub struct Scheduled<E> {
 /// ```
 #[derive(Clone)]
 pub struct EventQueue<E> {
+    /// An event before all others, if it is known: models that schedule what happens next pass the heap
+    /// by.
+    front: Option<(Place, E)>,
     heap: Heap,
     /// The events, by the slot of their place.
     slots: Vec<Option<E>>,
@@ -59,6 +62,7 @@ impl<E> EventQueue<E> {
     /// An empty queue.
     pub const fn new() -> Self {
         Self {
+            front: None,
             heap: Heap::new(),
             slots: Vec::new(),
             free: Vec::new(),
@@ -74,9 +78,22 @@ impl<E> EventQueue<E> {
         if self.next_sequence > Place::LAST_SEQUENCE {
             self.renumber();
         }
-        let sequence = self.next_sequence;
+        let place = Place::new(time, rank, self.next_sequence, 0);
         self.next_sequence += 1;
-        let slot = if let Some(slot) = self.free.pop() {
+        let first = match &self.front {
+            Some((front, _)) => Some(*front),
+            None => self.heap.first(),
+        };
+        if first.is_some_and(|first| first.is_before(place)) {
+            self.put(place, event);
+        } else if let Some((place, event)) = self.front.replace((place, event)) {
+            self.put(place, event);
+        }
+    }
+
+    /// Puts an event into the heap.
+    fn put(&mut self, mut place: Place, event: E) {
+        place.slot = if let Some(slot) = self.free.pop() {
             self.slots[slot as usize] = Some(event);
             slot
         } else {
@@ -84,11 +101,14 @@ impl<E> EventQueue<E> {
             self.slots.push(Some(event));
             slot
         };
-        self.heap.push(Place::new(time, rank, sequence, slot));
+        self.heap.push(place);
     }
 
     #[cold]
     fn renumber(&mut self) {
+        if let Some((place, event)) = self.front.take() {
+            self.put(place, event);
+        }
         self.next_sequence = self.heap.renumber();
         assert!(
             self.next_sequence <= Place::LAST_SEQUENCE,
@@ -98,14 +118,20 @@ impl<E> EventQueue<E> {
 
     /// Removes the next event.
     pub fn pop(&mut self) -> Option<Scheduled<E>> {
-        let place = self.heap.pop()?;
-        let event = self.slots[place.slot as usize].take();
-        self.free.push(place.slot);
+        let (place, event) = self.front.take().or_else(|| self.take())?;
         Some(Scheduled {
             time: place.time(),
             rank: place.rank(),
-            event: event.expect("the slot of a waiting event holds it"),
+            event,
         })
+    }
+
+    /// Takes the first event out of the heap.
+    fn take(&mut self) -> Option<(Place, E)> {
+        let place = self.heap.pop()?;
+        let event = self.slots[place.slot as usize].take();
+        self.free.push(place.slot);
+        Some((place, event.expect("the slot of a waiting event holds it")))
     }
 
     /// Removes the next event, if it happens at `horizon` or before.
@@ -118,12 +144,15 @@ impl<E> EventQueue<E> {
 
     /// When the next event happens.
     pub fn next_time(&self) -> Option<SimTime> {
-        self.heap.first().map(Place::time)
+        match &self.front {
+            Some((place, _)) => Some(place.time()),
+            None => self.heap.first().map(Place::time),
+        }
     }
 
     /// The number of events that wait.
     pub fn len(&self) -> usize {
-        self.heap.len()
+        self.heap.len() + usize::from(self.front.is_some())
     }
 
     /// `true` if no event waits.
@@ -199,7 +228,7 @@ mod tests {
             assert_eq!(queue.pop().map(|next| next.event), Some(event));
             assert_eq!(queue.pop().map(|next| next.event), Some(event));
         }
-        assert_eq!(queue.slots.len(), 2);
+        assert_eq!(queue.slots.len(), 1);
     }
 
     #[test]

@@ -8,12 +8,13 @@
 use foretoken_des_kernel::SimTime;
 use foretoken_latency_model::{DecodeLaw, Fine, LatencyModel, StepShape};
 
-use super::{Engine, LONGEST_STEP, Phase, floor};
-use crate::config::{KvAllocation, Scheduling};
+use super::turns::Turn;
+use super::{Engine, Phase, floor};
+use crate::config::Scheduling;
 use crate::event::{EngineEvent, StepReport, StepRun};
 
 /// Steps that are done before their tokens are told, so that these need little memory.
-const AT_ONCE: usize = 256;
+const AT_ONCE: usize = 64;
 
 /// Times of decode steps that follow each other.
 #[derive(Debug, Default)]
@@ -93,14 +94,14 @@ impl InFlight {
 #[derive(Debug, Default)]
 pub(super) struct Run {
     /// When the accelerator started and ended each step.
-    starts: Vec<SimTime>,
-    ends: Vec<SimTime>,
+    pub(super) starts: Vec<SimTime>,
+    pub(super) ends: Vec<SimTime>,
     /// When the tokens of each are delivered.
     pub(super) times: Vec<SimTime>,
     /// The KV blocks in use, from when on, where they change.
-    kv_used: Vec<(SimTime, u32)>,
+    pub(super) kv_used: Vec<(SimTime, u32)>,
     /// Those that were in use last.
-    last_used: u32,
+    pub(super) last_used: u32,
 }
 
 impl Run {
@@ -116,14 +117,6 @@ impl Run {
     }
 }
 
-/// Times of a batch in flight.
-#[derive(Debug, Clone, Copy)]
-struct Turn {
-    start: SimTime,
-    end: Fine,
-    sequences: u64,
-}
-
 impl From<&InFlight> for Turn {
     fn from(batch: &InFlight) -> Self {
         Self {
@@ -135,21 +128,26 @@ impl From<&InFlight> for Turn {
 }
 
 impl Engine {
-    /// Does the steps that are due before `until`, as long as they do nothing but decode.
-    pub(super) fn run_decodes(&mut self, until: SimTime, report: &mut dyn FnMut(EngineEvent<'_>)) {
+    /// Does the steps that are due before `until`, as long as they do nothing but decode. How many it did.
+    pub(super) fn run_decodes(
+        &mut self,
+        until: SimTime,
+        report: &mut dyn FnMut(EngineEvent<'_>),
+    ) -> usize {
         let Some([oldest, newest]) = self.decodes_in_flight() else {
-            return;
+            return 0;
         };
         // A batch of something else is left to the general way.
         let most = match (oldest.is_counted(), newest.is_counted()) {
             (true, true) => AT_ONCE,
             (true, false) => 1,
-            (false, _) => return,
+            (false, _) => return 0,
         };
         let mut turns = [oldest, newest].map(Turn::from);
         let arrives = self.inbox.next();
         let until = arrives.map_or(until, |arrives| arrives.min(until));
         let first = self.next_decodes();
+        let count = u64::from(first.decodes);
         self.run.clear();
         self.run.last_used = self.scheduler.occupied_blocks();
         self.scheduler.begin_decodes();
@@ -164,12 +162,14 @@ impl Engine {
                 Some(law) => law.limited(ahead),
                 None => DecodeLaw::new(self.latency.step(&shape), Fine::ZERO, 1),
             };
-            if self.pass(&law, until, &shape, &mut turns) < law.steps() {
+            let passed = self.pass(&law, until, count, &mut turns);
+            self.decode_times.pass(passed);
+            if passed < law.steps() {
                 break;
             }
         }
         let Some(&last) = self.run.times.last() else {
-            return;
+            return 0;
         };
         self.delivered = last;
         self.executed = true;
@@ -182,66 +182,7 @@ impl Engine {
             });
         }
         self.tell_decodes(report);
-    }
-
-    /// Does steps of a law, the first of which has this shape, until one is not due before `until` or lacks
-    /// blocks. How many it did.
-    fn pass(
-        &mut self,
-        law: &DecodeLaw,
-        until: SimTime,
-        shape: &StepShape,
-        [oldest, newest]: &mut [Turn; 2],
-    ) -> u64 {
-        let (host, count) = (&self.config.host, u64::from(shape.decodes));
-        let asynchronous = self.config.scheduler.scheduling == Scheduling::Asynchronous;
-        let schedule = Fine::from(host.schedule + host.schedule_per_sequence * count);
-        let deliver = Fine::from(host.deliver);
-        let run = &mut self.run;
-        let (mut used, free) = (self.scheduler.occupied_blocks(), self.scheduler.kv().free());
-        let shown = self.config.scheduler.kv_allocation == KvAllocation::Paged;
-        let (mut time, increment) = (law.step(0), law.increment());
-        let (mut steps, mut blocks) = (0, 0);
-        let mut takers = self.scheduler.block_takers();
-        while steps < law.steps() {
-            let now = floor(self.wake).max(self.now);
-            let taken = takers.next().unwrap_or_default();
-            if now >= until || taken > free - blocks {
-                break;
-            }
-            steps += 1;
-            blocks += taken;
-            self.now = now;
-            // The output of the oldest batch.
-            run.starts.push(oldest.start);
-            run.ends.push(floor(oldest.end));
-            self.output_free = self.wake.max(self.output_free)
-                + Fine::from(host.deliver_per_sequence * oldest.sequences);
-            run.times.push(floor(self.output_free + deliver));
-            // The next one.
-            let submit = self.wake + schedule;
-            let start = submit.max(self.accelerator_free);
-            self.accelerator_free = start + time.min(LONGEST_STEP);
-            time += increment;
-            let planned = Turn {
-                start: floor(start),
-                end: self.accelerator_free,
-                sequences: count,
-            };
-            *oldest = if asynchronous { *newest } else { planned };
-            *newest = planned;
-            let update = host.update + host.update_per_sequence * oldest.sequences;
-            self.wake = submit.max(oldest.end) + Fine::from(update);
-            used += if shown { taken } else { 0 };
-            if used != run.last_used {
-                run.last_used = used;
-                run.kv_used.push((now, used));
-            }
-        }
-        drop(takers);
-        self.scheduler.pass_decodes(steps, blocks);
-        self.decode_times.pass(steps);
-        steps
+        self.run.steps()
     }
 
     /// The shape of the next step, if it does nothing but decode.

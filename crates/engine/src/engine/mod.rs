@@ -20,6 +20,7 @@ mod inbox;
 mod output;
 mod quiet;
 mod transfer;
+mod turns;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -214,8 +215,7 @@ impl Engine {
         // The host has to act on what it is told before the engine goes on.
         let mut until = if rejects { after } else { until.max(after) };
         while let Some(due) = self.next_wake().filter(|&due| due <= now) {
-            self.run_decodes(until, report);
-            if self.next_wake() == Some(due) {
+            if self.run_decodes(until, report) == 0 {
                 self.now = due;
                 self.step(report);
                 until = after;

@@ -188,9 +188,10 @@ impl Scheduler {
         1 + self.steady.until_due(planned + 1, ahead - 1)
     }
 
-    /// How many blocks the decodes of each step take by the clock, from the next one on.
-    pub(crate) fn block_takers(&self) -> impl Iterator<Item = u32> {
-        self.steady.takers_from(self.clock.planned)
+    /// How many blocks the decodes of each step take by the clock, again and again, and where the next
+    /// one is among these.
+    pub(crate) fn block_takers(&self) -> (&[u32], usize) {
+        self.steady.takers_at(self.clock.planned)
     }
 
     /// Applies the outputs of so many steps that are nothing but decodes, and plans as many others, which

@@ -125,6 +125,8 @@ pub(super) struct Steady {
     /// The first of the limits, and of the ends.
     next_limit: u64,
     next_end: u64,
+    /// Whether some of them may be void: sequences have left.
+    stale: bool,
     /// Parts of sequences that have left, with the numbers of their steps.
     left_behind: Vec<(u64, Named)>,
     told: Told,
@@ -161,6 +163,7 @@ impl Steady {
             ends: BinaryHeap::new(),
             next_limit: NEVER,
             next_end: NEVER,
+            stale: false,
             appointments: 0,
             left_behind: Vec::new(),
             told: Told::default(),
@@ -244,10 +247,9 @@ impl Steady {
         self.takers[place(step, self.takers.len())]
     }
 
-    /// The same of that step and of all that follow.
-    pub(super) fn takers_from(&self, step: u64) -> impl Iterator<Item = u32> {
-        let (before, after) = self.takers.split_at(place(step, self.takers.len()));
-        after.iter().chain(before).copied().cycle()
+    /// The same of all steps, and where among them this step is.
+    pub(super) fn takers_at(&self, step: u64) -> (&[u32], usize) {
+        (&self.takers, place(step, self.takers.len()))
     }
 
     /// Whether a limit may be reached in the plan of a step.
@@ -300,6 +302,9 @@ impl Steady {
 
     /// Drops limits and ends of sequences that have left before.
     pub(super) fn drop_void(&mut self, sequences: &[Option<Sequence>]) {
+        if !core::mem::take(&mut self.stale) {
+            return;
+        }
         for (heap, next) in [
             (&mut self.limits, &mut self.next_limit),
             (&mut self.ends, &mut self.next_end),
@@ -446,6 +451,7 @@ impl Steady {
         self.count -= 1;
         self.context -= u64::from(progress.computed);
         sequence.since = NEVER;
+        self.stale = true;
     }
 
     /// Adds those whose part in a step has to be applied by name, though its plan does not name them:

@@ -1,0 +1,178 @@
+//! Turns: what the clock of an engine does in steps that follow one law.
+//!
+//! The recurrences are those of the [engine](super). All instants of a run are counted from the start of
+//! its first step on, in units of 2^-32 ns as [`Fine`] has them. Most runs are over within the 4 s that 64
+//! bits suffice for, at half the cost.
+
+use core::ops::{Add, Shr};
+
+use foretoken_des_kernel::{SimDuration, SimTime};
+use foretoken_latency_model::{DecodeLaw, Fine};
+
+use super::{Engine, LONGEST_STEP};
+use crate::config::{KvAllocation, Scheduling};
+
+/// A batch in flight, as far as the clock goes by it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Turn {
+    /// When the accelerator starts it.
+    pub(super) start: SimTime,
+    pub(super) end: Fine,
+    pub(super) sequences: u64,
+}
+
+/// Spans of time in units of 2^-32 ns.
+trait Ticks:
+    Copy
+    + Ord
+    + Add<Output = Self>
+    + Shr<u32, Output = Self>
+    + TryFrom<u128>
+    + TryInto<u64>
+    + Into<u128>
+{
+    fn of(span: Fine) -> Self {
+        let ticks = Self::try_from(span.bits()).ok();
+        ticks.expect("numbers are as wide as the spans of the run")
+    }
+
+    /// In whole nanoseconds, rounded down.
+    fn floor(self) -> SimDuration {
+        let nanos = (self >> 32).try_into().ok();
+        SimDuration::from_nanos(nanos.expect("a span fits in 64 bits of nanoseconds"))
+    }
+
+    fn fine(self) -> Fine {
+        Fine::from_bits(self.into())
+    }
+}
+
+impl Ticks for u64 {}
+impl Ticks for u128 {}
+
+impl Engine {
+    /// Does steps of a law with `count` decodes each, until one is not due before `until` or lacks blocks.
+    /// How many it did. The batches in flight, the oldest one first, become those after them.
+    pub(super) fn pass(
+        &mut self,
+        law: &DecodeLaw,
+        until: SimTime,
+        count: u64,
+        turns: &mut [Turn; 2],
+    ) -> u64 {
+        let host = &self.config.host;
+        let [oldest, newest] = *turns;
+        // No instant of the run is further from its beginning than this.
+        let costs = host.schedule + host.update + host.deliver;
+        let each =
+            host.schedule_per_sequence + host.update_per_sequence + host.deliver_per_sequence;
+        let sequences = count.max(oldest.sequences).max(newest.sequences);
+        let turn = law.step(law.steps()) + Fine::from(costs + each * sequences);
+        let free = self.wake.max(self.accelerator_free).max(self.output_free);
+        let ahead = free.saturating_sub(instant(oldest.start));
+        let longest = ahead + turn * u128::from(law.steps() + 1);
+        if u64::try_from(longest.bits()).is_ok() {
+            self.take_turns::<u64>(law, until, count, turns)
+        } else {
+            self.take_turns::<u128>(law, until, count, turns)
+        }
+    }
+
+    fn take_turns<T: Ticks>(
+        &mut self,
+        law: &DecodeLaw,
+        until: SimTime,
+        count: u64,
+        turns: &mut [Turn; 2],
+    ) -> u64 {
+        let host = &self.config.host;
+        let asynchronous = self.config.scheduler.scheduling == Scheduling::Asynchronous;
+        let span = |span: SimDuration| T::of(Fine::from(span));
+        let update = |sequences| span(host.update + host.update_per_sequence * sequences);
+        let hand_out = |sequences| span(host.deliver_per_sequence * sequences);
+        let schedule = span(host.schedule + host.schedule_per_sequence * count);
+        let (update_all, hand_out_all, deliver) =
+            (update(count), hand_out(count), span(host.deliver));
+        let (mut time, increment) = (T::of(law.step(0)), T::of(law.increment()));
+        let longest = T::of(LONGEST_STEP.min(law.step(law.steps())));
+        let base = turns[0].start;
+        let since = |at: Fine| T::of(at.saturating_sub(instant(base)));
+        let mut wake = since(self.wake);
+        let mut accelerator_free = since(self.accelerator_free);
+        let mut output_free = since(self.output_free);
+        let batch = |turn: Turn| (since(instant(turn.start)), since(turn.end), turn.sequences);
+        let [mut oldest, mut newest] = turns.map(batch);
+
+        let run = &mut self.run;
+        let free = self.scheduler.kv().free();
+        let mut used = self.scheduler.occupied_blocks();
+        let shown = match self.config.scheduler.kv_allocation {
+            KvAllocation::Paged => u32::MAX,
+            KvAllocation::Reserved => 0,
+        };
+        let (takers, mut place) = self.scheduler.block_takers();
+        let (mut steps, mut blocks) = (0, 0);
+        while steps < law.steps() {
+            let now = (base + wake.floor()).max(self.now);
+            let taken = takers[place];
+            if now >= until || taken > free - blocks {
+                break;
+            }
+            place = if place + 1 == takers.len() {
+                0
+            } else {
+                place + 1
+            };
+            steps += 1;
+            blocks += taken;
+            self.now = now;
+            // The output of the oldest batch.
+            let (start, end, sequences) = oldest;
+            run.starts.push(base + start.floor());
+            run.ends.push(base + end.floor());
+            let handed_out = if sequences == count {
+                hand_out_all
+            } else {
+                hand_out(sequences)
+            };
+            output_free = wake.max(output_free) + handed_out;
+            run.times.push(base + (output_free + deliver).floor());
+            // The next one.
+            let submit = wake + schedule;
+            let start = submit.max(accelerator_free);
+            accelerator_free = start + time.min(longest);
+            time = time + increment;
+            let planned = (start, accelerator_free, count);
+            oldest = if asynchronous { newest } else { planned };
+            newest = planned;
+            let (_, end, sequences) = oldest;
+            let updated = if sequences == count {
+                update_all
+            } else {
+                update(sequences)
+            };
+            wake = submit.max(end) + updated;
+            used += taken & shown;
+            if used != run.last_used {
+                run.last_used = used;
+                run.kv_used.push((now, used));
+            }
+        }
+        let at = |ticks: T| instant(base) + ticks.fine();
+        self.wake = at(wake);
+        self.accelerator_free = at(accelerator_free);
+        self.output_free = at(output_free);
+        *turns = [oldest, newest].map(|(start, end, sequences)| Turn {
+            start: base + start.floor(),
+            end: at(end),
+            sequences,
+        });
+        self.scheduler.pass_decodes(steps, blocks);
+        steps
+    }
+}
+
+/// An instant on the engine's clock.
+fn instant(at: SimTime) -> Fine {
+    Fine::from(at.saturating_since(SimTime::ZERO))
+}
