@@ -155,6 +155,13 @@ impl KvCache {
         self.new_blocks(table, hits, tokens) + self.revived(hits)
     }
 
+    /// Whether `free` blocks suffice for `table` to reach `tokens` tokens, with `hits` shared.
+    pub fn fits(&self, table: &BlockTable, hits: &[BlockId], tokens: u32, free: u32) -> bool {
+        let new = self.new_blocks(table, hits, tokens);
+        // How many hits are free matters only if there is not enough for all of them.
+        new + block_count(hits.len()) <= free || new + self.revived(hits) <= free
+    }
+
     /// Those of `hits` that are free: who shares one takes it.
     fn revived(&self, hits: &[BlockId]) -> u32 {
         block_count(hits.iter().filter(|&&hit| self.pool.is_free(hit)).count())
@@ -180,10 +187,10 @@ impl KvCache {
     }
 
     fn extend(&mut self, table: &mut BlockTable, hits: &[BlockId], tokens: u32) -> bool {
-        let new = self.new_blocks(table, hits, tokens);
-        if new + self.revived(hits) > self.free() {
+        if !self.fits(table, hits, tokens, self.free()) {
             return false;
         }
+        let new = self.new_blocks(table, hits, tokens);
         debug_assert!(
             hits.is_empty() || table.is_empty(),
             "hits are the beginning of a table"

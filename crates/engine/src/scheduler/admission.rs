@@ -139,7 +139,7 @@ impl Scheduler {
         };
         let free = self.kv.free().saturating_sub(reserved);
         let limit = self.config.max_model_len;
-        if self.kv.wanted(&sequence.table, hits, gate.min(limit)) > free
+        if !self.kv.fits(&sequence.table, hits, gate.min(limit), free)
             || !self.kv.allocate(&mut sequence.table, hits, end.min(limit))
         {
             return Scan::Stopped;
