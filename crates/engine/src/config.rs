@@ -333,6 +333,7 @@ impl EngineConfig {
     /// The step as it is launched: padded to the captured graph that it runs in, if one is large
     /// enough.
     #[must_use]
+    #[inline]
     pub fn launched(&self, mut shape: StepShape) -> StepShape {
         let limits = &self.scheduler;
         let largest = self

@@ -53,11 +53,13 @@ impl DecodeLaw {
     }
 
     /// Time of step `k`, counted from 0.
+    #[inline]
     pub fn step(&self, k: u64) -> Fine {
         self.first + self.increment * u128::from(k)
     }
 
     /// Time of the first `m` steps together.
+    #[inline]
     pub fn sum(&self, m: u64) -> Fine {
         let m = u128::from(m);
         self.first * m + self.increment * (m * m.saturating_sub(1) / 2)

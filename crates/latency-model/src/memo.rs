@@ -12,7 +12,7 @@ const PAGE: usize = 512;
 /// Pages: counts below 16384, which few steps exceed.
 const PAGES: usize = 32;
 
-type Page = Box<[AtomicU64]>;
+type Page = Box<[AtomicU64; PAGE]>;
 
 /// Pure functions of a small count, worked out when first asked for.
 ///
@@ -20,29 +20,19 @@ type Page = Box<[AtomicU64]>;
 /// result depends on who came first. Entries come in pages, so that a run pays for the counts that it
 /// meets and no others.
 #[derive(Debug)]
-pub(crate) struct Memo(Box<[OnceLock<Page>]>);
+pub(crate) struct Memo(Box<[OnceLock<Page>; PAGES]>);
 
 impl Memo {
     /// Nothing is known yet.
     pub(crate) fn new() -> Self {
-        Self((0..PAGES).map(|_| OnceLock::new()).collect())
+        Self(Box::new([const { OnceLock::new() }; PAGES]))
     }
 
     /// The time that `time` gives for `count`.
     #[inline]
     pub(crate) fn time(&self, count: u64, time: impl FnOnce() -> Fine) -> Fine {
-        let Some(entry) = self.entry(count) else {
-            return time();
-        };
-        match entry.load(Ordering::Relaxed) {
-            0 => {
-                let time = time();
-                // Absurdly long times (from 4 s on) do not fit and are worked out each time.
-                if let Ok(bits) = u64::try_from(time.bits()) {
-                    entry.store(bits, Ordering::Relaxed);
-                }
-                time
-            }
+        match self.kept(count) {
+            0 => self.work_out(count, time),
             bits => Fine::from_bits(bits.into()),
         }
     }
@@ -51,52 +41,80 @@ impl Memo {
     /// that was asked for is kept with each count, so that few should go with one.
     #[inline]
     pub(crate) fn time_with(&self, count: u64, surplus: u64, time: impl FnOnce() -> Fine) -> Fine {
+        let kept = self.kept(count);
         // The low byte of an entry is the surplus, and never zero.
-        let (Some(entry), Some(tag)) = (self.entry(count), tag(surplus)) else {
-            return time();
-        };
-        let kept = entry.load(Ordering::Relaxed);
-        if kept & 0xff == tag {
-            return Fine::from_bits((kept >> 8).into());
+        match tag(surplus) {
+            Some(tag) if kept & 0xff == tag => Fine::from_bits((kept >> 8).into()),
+            tag => self.work_out_with(count, tag, time),
         }
-        let time = time();
-        // Times from 16 ms on do not fit.
-        if let Some(bits) = u64::try_from(time.bits())
-            .ok()
-            .filter(|bits| bits >> 56 == 0)
-        {
-            entry.store(bits << 8 | tag, Ordering::Relaxed);
-        }
-        time
     }
 
     /// The number that `number` gives for `count`.
     #[inline]
     pub(crate) fn number(&self, count: u64, number: impl FnOnce() -> f64) -> f64 {
-        let Some(entry) = self.entry(count) else {
-            return number();
-        };
-        match entry.load(Ordering::Relaxed) {
+        match self.kept(count) {
             0 => {
                 let number = number();
-                entry.store(number.to_bits(), Ordering::Relaxed);
+                self.keep(count, number.to_bits());
                 number
             }
             bits => f64::from_bits(bits),
         }
     }
 
-    #[inline]
-    fn entry(&self, count: u64) -> Option<&AtomicU64> {
-        let count = usize::try_from(count).ok()?;
-        let page = self.0.get(count / PAGE)?;
-        page.get_or_init(blank).get(count % PAGE)
+    // Apart from the way that is taken again and again, so that this stays short.
+    #[cold]
+    #[inline(never)]
+    fn work_out(&self, count: u64, time: impl FnOnce() -> Fine) -> Fine {
+        let time = time();
+        // Absurdly long times (from 4 s on) do not fit and are worked out each time.
+        if let Ok(bits) = u64::try_from(time.bits()) {
+            self.keep(count, bits);
+        }
+        time
     }
+
+    #[cold]
+    #[inline(never)]
+    fn work_out_with(&self, count: u64, tag: Option<u64>, time: impl FnOnce() -> Fine) -> Fine {
+        let time = time();
+        // Times from 16 ms on do not fit.
+        let bits = u64::try_from(time.bits()).ok();
+        let bits = bits.filter(|bits| bits >> 56 == 0);
+        if let (Some(bits), Some(tag)) = (bits, tag) {
+            self.keep(count, bits << 8 | tag);
+        }
+        time
+    }
+
+    /// What is kept of `count`; 0 if nothing is.
+    #[inline]
+    fn kept(&self, count: u64) -> u64 {
+        let page = self.page(count).and_then(OnceLock::get);
+        page.map_or(0, |page| page[place(count)].load(Ordering::Relaxed))
+    }
+
+    fn keep(&self, count: u64, bits: u64) {
+        if let Some(page) = self.page(count) {
+            page.get_or_init(blank)[place(count)].store(bits, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn page(&self, count: u64) -> Option<&OnceLock<Page>> {
+        self.0.get(usize::try_from(count).ok()? / PAGE)
+    }
+}
+
+/// Where a count stands on its page.
+#[inline]
+fn place(count: u64) -> usize {
+    usize::try_from(count % PAGE as u64).expect("a page is short")
 }
 
 #[cold]
 fn blank() -> Page {
-    (0..PAGE).map(|_| AtomicU64::new(0)).collect()
+    Box::new([const { AtomicU64::new(0) }; PAGE])
 }
 
 /// A surplus as it is kept, if it can be.

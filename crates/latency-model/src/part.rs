@@ -111,6 +111,15 @@ pub(crate) trait Sink {
 #[derive(Debug, Default)]
 pub(crate) struct Sum(pub(crate) Fine);
 
+impl Sum {
+    /// The sum of the terms that `visit` hands over.
+    pub(crate) fn of(visit: impl FnOnce(&mut Self)) -> Fine {
+        let mut sum = Self::default();
+        visit(&mut sum);
+        sum.0
+    }
+}
+
 impl Sink for Sum {
     #[inline]
     fn add(&mut self, _part: Part, time: Fine, _ideal: Ideal, count: u32) {

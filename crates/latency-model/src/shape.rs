@@ -101,6 +101,7 @@ impl StepShape {
     /// Completes the batch: rows padded to `padded` (or unpadded where that is less), launched as a
     /// full graph if every sequence is a decode, and eagerly otherwise. Engines that know their
     /// captured sizes overwrite [`graph`](Self::graph).
+    #[inline]
     pub fn settle(&mut self, padded: u64) {
         self.padded_tokens = self.tokens().max(padded);
         self.graph = if self.prefills == 0 {
@@ -111,22 +112,30 @@ impl StepShape {
     }
 
     /// New tokens of the step.
+    #[inline]
     pub fn tokens(&self) -> u64 {
         u64::from(self.decodes) + self.prefill_tokens
     }
 
     /// Sequences of the step.
+    #[inline]
     pub fn sequences(&self) -> u32 {
         self.decodes + self.prefills
     }
 
     /// The part of [`shared_context`](Self::shared_context) that decodes read: their share of the
     /// context, rounded down.
+    #[inline]
     pub fn decode_shared(&self) -> u64 {
-        // The common cases without the long division below.
         if self.shared_context == 0 || self.prefill_context == 0 {
             return self.shared_context.min(self.decode_context);
         }
+        self.decodes_part_of_shared()
+    }
+
+    // A long division, out of the way of the common cases.
+    #[inline(never)]
+    fn decodes_part_of_shared(&self) -> u64 {
         let context = self.decode_context.saturating_add(self.prefill_context);
         let shared = u128::from(self.shared_context.min(context));
         let decodes = shared * u128::from(self.decode_context) / u128::from(context);
@@ -139,6 +148,7 @@ impl StepShape {
     }
 
     /// `true` if some sequences prefill while others decode.
+    #[inline]
     pub fn is_mixed(&self) -> bool {
         self.decodes > 0 && self.prefills > 0
     }

@@ -281,7 +281,9 @@ impl Headers {
     }
 
     /// The value of the first header of this name.
+    #[inline]
     pub fn get(&self, name: &str) -> Option<&str> {
+        // Most requests have none.
         self.0
             .as_ref()?
             .iter()

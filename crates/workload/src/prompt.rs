@@ -334,10 +334,22 @@ impl<'a> BlockHasher<'a> {
     }
 
     /// Hash of the tokens in `range`, which does not begin before `cursor`.
+    #[inline]
     fn hash(&self, cursor: &mut Cursor, previous: BlockHash, range: Range<u32>) -> BlockHash {
-        if let Some(piece) = self.single(cursor, &range) {
-            return BlockHash(mix(piece.absorbed(previous.0)));
+        match self.single(cursor, &range) {
+            Some(piece) => BlockHash(mix(piece.absorbed(previous.0))),
+            None => self.hash_pieces(cursor, previous, range),
         }
+    }
+
+    /// The same where the range may hold parts of several texts.
+    #[inline(never)]
+    fn hash_pieces(
+        &self,
+        cursor: &mut Cursor,
+        previous: BlockHash,
+        range: Range<u32>,
+    ) -> BlockHash {
         let mut hash = previous.0;
         let mut open: Option<Segment> = None;
         // Pieces that continue each other are hashed as one: how a text was cut must not matter.
@@ -360,6 +372,7 @@ impl<'a> BlockHasher<'a> {
     }
 
     /// The tokens in `range`, if they lie in the segment at `cursor` or all in the output: most do.
+    #[inline]
     fn single(&self, cursor: &Cursor, range: &Range<u32>) -> Option<Segment> {
         let (text, start) = if range.start >= self.prompt_tokens {
             (Segment::new(self.output, u32::MAX), self.prompt_tokens)

@@ -47,9 +47,7 @@ impl Gateway {
         };
         match self.decide(&decision)? {
             Ok(placement) if self.decision_time.is_zero() => {
-                let signals = core::mem::take(&mut self.signals);
-                self.place(now, decision, placement, &signals, out);
-                self.signals = signals;
+                self.place(now, decision, placement, None, out);
             }
             Ok(placement) => {
                 // What producers wrote is by position in the list of now.
@@ -142,16 +140,18 @@ impl Gateway {
         Ok(Ok(placement))
     }
 
-    /// A placement takes effect: everybody is told, and the request leaves.
+    /// A placement takes effect: everybody is told, and the request leaves. `signals` are those of the
+    /// decision, where they are not those of the moment.
     pub(super) fn place(
         &mut self,
         now: SimTime,
         decision: Decision,
         placement: Placement,
-        signals: &Signals,
+        signals: Option<&Signals>,
         out: Out<'_>,
     ) {
         let endpoints = decision.candidates(&self.endpoints);
+        let signals = signals.unwrap_or(&self.signals);
         let view = decision.request.view();
         for producer in &mut self.producers {
             producer.placed(&view, &placement, endpoints, signals, now);

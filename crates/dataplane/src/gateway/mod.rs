@@ -164,7 +164,7 @@ impl Gateway {
                 now,
                 placing.decision,
                 placing.placement,
-                &placing.signals,
+                Some(&placing.signals),
                 out,
             );
         }

@@ -121,14 +121,14 @@ impl Profile {
     ) -> Result<(), DataplaneError> {
         let candidates = run.candidates.len();
         run.totals.resize(candidates, 0.0);
-        run.scores.resize(candidates * self.scorers.len(), 0.0);
-        let rows = run.scores.chunks_exact_mut(candidates);
-        for (row, &(weight, scorer)) in rows.zip(&self.scorers) {
+        for (number, &(weight, scorer)) in self.scorers.iter().enumerate() {
+            run.scores.resize((number + 1) * candidates, 0.0);
+            let row = &mut run.scores[number * candidates..];
             plugins
                 .scorer(scorer)
                 .score(request, &run.candidates, cx, row);
             let mut is_wrong = false;
-            for (total, &mut score) in run.totals.iter_mut().zip(row) {
+            for (total, &score) in run.totals.iter_mut().zip(&*row) {
                 is_wrong |= score.is_nan();
                 // A clamp to 0..=1 without a branch.
                 let above = if score > 0.0 { score } else { 0.0 };

@@ -211,8 +211,13 @@ impl DataProducer for InFlightLoad {
             .uncached
             .begin_with(&self.name, endpoints.len(), unknown);
         let prefixes = signals.prefix.column(&self.config.prefix_producer);
+        // Most endpoints hold as much of a prompt as the one before: nothing.
+        let (mut last, mut left) = (None, unknown);
         for (value, &prefix) in column.iter_mut().zip(prefixes) {
-            *value = Some(uncached_tokens(prefix, tokens));
+            if prefix != last {
+                (last, left) = (prefix, uncached_tokens(prefix, tokens));
+            }
+            *value = Some(left);
         }
     }
 

@@ -75,7 +75,7 @@ impl LatentHeads {
 impl DecodeAttentionCurve {
     /// Time of `batch` latent decodes that attend to `context` tokens together.
     pub fn time_latent(&self, gpu: &GpuSpec, heads: LatentHeads, batch: u32, context: u64) -> Fine {
-        Decode::new(&heads.shard(), gpu, self, Share::ONE).time(batch, context, 0, true)
+        Decode::new(&heads.shard(), gpu, self, Share::ONE).time(batch, context)
     }
 }
 
@@ -148,7 +148,7 @@ impl GemmCurve {
 impl DecodeAttentionCurve {
     /// Time of `batch` decodes that attend to `context` tokens together.
     pub fn time(&self, gpu: &GpuSpec, heads: Heads, batch: u32, context: u64) -> Fine {
-        Decode::new(&heads.shard(), gpu, self, Share::ONE).time(batch, context, 0, true)
+        Decode::new(&heads.shard(), gpu, self, Share::ONE).time(batch, context)
     }
 
     /// The same as a benchmark times it that reads the same caches again and again.

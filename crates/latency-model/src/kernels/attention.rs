@@ -22,8 +22,22 @@ pub(super) struct Attention {
     decode: Decode,
     prefill: Prefill,
     ideal: IdealCosts,
-    /// Nanoseconds for each token of context, by the number of decodes.
-    per_token: Memo,
+    /// What [`Decode`] says of each number of decodes.
+    slopes: Memo,
+    savings: Memo,
+    /// By [`Launch`].
+    bases: [Memo; 3],
+}
+
+/// What the kernel of decodes launches.
+#[derive(Debug, Clone, Copy)]
+enum Launch {
+    /// Nothing: that of a mixed batch is one with the kernel of its prefill chunks.
+    Nothing,
+    /// A kernel for whole contexts.
+    Whole,
+    /// Besides, one that combines the parts of split contexts.
+    Split,
 }
 
 /// Costs of decodes, in nanoseconds.
@@ -121,16 +135,26 @@ impl Decode {
         }
     }
 
-    /// The kernels' launches.
-    fn launches(&self, sequences: u32, context: u64) -> f64 {
-        let mut launches = self.launch;
-        if context > Self::unsplit(sequences) {
-            launches += self.combine;
-        }
+    /// Nanoseconds of launches.
+    fn launches(&self, sequences: u32, launch: Launch) -> f64 {
+        let mut launches = match launch {
+            Launch::Nothing => return 0.0,
+            Launch::Whole => self.launch,
+            Launch::Split => self.launch + self.combine,
+        };
         if sequences > 1 {
             launches += self.regroup;
         }
         launches
+    }
+
+    /// What is launched for `sequences` decodes that attend to `context` tokens together.
+    fn launch(sequences: u32, context: u64) -> Launch {
+        if context > Self::unsplit(sequences) {
+            Launch::Split
+        } else {
+            Launch::Whole
+        }
     }
 
     /// Context of `sequences` decodes up to which none is split.
@@ -149,41 +173,27 @@ impl Decode {
         self.per_context * Blend::Four.max(warm, lack)
     }
 
-    /// Time of `sequences` decodes that attend to `context` tokens together, `shared` of which
-    /// another sequence has read before.
-    pub(super) fn time(&self, sequences: u32, context: u64, shared: u64, launch: bool) -> Fine {
-        self.time_at(
-            self.per_token(sequences),
-            sequences,
-            context,
-            shared,
-            launch,
-        )
+    /// Time of `sequences` decodes but for their context.
+    fn base(&self, sequences: u32, launch: Launch) -> Fine {
+        fine(self.launches(sequences, launch) + f64::from(sequences) * (self.granule + self.own))
     }
 
-    /// The same with the time of a token given.
-    fn time_at(
-        &self,
-        per_token: f64,
-        sequences: u32,
-        context: u64,
-        shared: u64,
-        launch: bool,
-    ) -> Fine {
-        let launch = if launch {
-            self.launches(sequences, context)
-        } else {
-            0.0
-        };
-        // Rounded down against the slope, so that the difference never turns negative.
-        let slope = fine(per_token);
-        let time = fine(launch + f64::from(sequences) * (self.granule + self.own))
-            + slope * u128::from(context);
-        if shared == 0 {
-            return time;
-        }
-        let saving = fine(per_token * self.shared_saving).min(slope);
-        time - saving * u128::from(shared.min(context))
+    /// Time of each token of context.
+    fn slope(&self, sequences: u32) -> Fine {
+        fine(self.per_token(sequences))
+    }
+
+    /// What a token of context saves of that if another sequence has read it before. Rounded against the
+    /// slope, so that the difference never turns negative.
+    fn saving(&self, sequences: u32) -> Fine {
+        fine(self.per_token(sequences) * self.shared_saving).min(self.slope(sequences))
+    }
+
+    /// Time of `sequences` decodes that attend to `context` tokens together, none of which another
+    /// sequence has read before.
+    pub(super) fn time(&self, sequences: u32, context: u64) -> Fine {
+        let base = self.base(sequences, Self::launch(sequences, context));
+        base + self.slope(sequences) * u128::from(context)
     }
 }
 
@@ -192,7 +202,7 @@ impl Decode {
     pub(super) fn time_warm(&self, sequences: u32, context: u64, warm: f64) -> Fine {
         let per_sequence = self.granule * warm + self.own;
         fine(
-            self.launches(sequences, context)
+            self.launches(sequences, Self::launch(sequences, context))
                 + f64::from(sequences) * per_sequence
                 + self.per_token_warm(sequences, warm) * context as f64,
         )
@@ -273,25 +283,41 @@ impl Attention {
                 kv: shard.kv_bytes / peaks.bandwidth,
             },
             shard,
-            per_token: Memo::new(),
+            slopes: Memo::new(),
+            savings: Memo::new(),
+            bases: [Memo::new(), Memo::new(), Memo::new()],
         })
     }
 
-    fn per_token(&self, decodes: u32) -> f64 {
-        self.per_token
-            .number(decodes.into(), || self.decode.per_token(decodes))
+    #[inline]
+    fn slope(&self, decodes: u32) -> Fine {
+        self.slopes
+            .time(decodes.into(), || self.decode.slope(decodes))
+    }
+
+    /// Time of `decodes` decodes that attend to `context` tokens together, `shared` of which another one
+    /// has read before.
+    fn decode_time(&self, decodes: u32, context: u64, shared: u64, launch: Launch) -> Fine {
+        let count = u64::from(decodes);
+        let base = self.bases[launch as usize].time(count, || self.decode.base(decodes, launch));
+        let time = base + self.slope(decodes) * u128::from(context);
+        if shared == 0 {
+            return time;
+        }
+        let saving = self.savings.time(count, || self.decode.saving(decodes));
+        time - saving * u128::from(shared.min(context))
     }
 
     pub(super) fn visit(&self, shape: &StepShape, count: u32, sink: &mut impl Sink) {
         if shape.decodes > 0 {
             let context = self.shard.decode_context(shape);
             let shared = self.shard.decode_shared(shape);
-            // A mixed batch is one kernel, whose launch the prefill part below carries.
-            let launch = shape.prefills == 0;
-            let per_token = self.per_token(shape.decodes);
-            let time = self
-                .decode
-                .time_at(per_token, shape.decodes, context, shared, launch);
+            let launch = if shape.prefills == 0 {
+                Decode::launch(shape.decodes, context)
+            } else {
+                Launch::Nothing
+            };
+            let time = self.decode_time(shape.decodes, context, shared, launch);
             let ideal = Ideal {
                 compute: self.ideal.context_compute * context as f64,
                 memory: self.ideal.kv * (context - shared) as f64,
@@ -299,27 +325,33 @@ impl Attention {
             sink.add(Part::DecodeAttention, time, ideal, count);
         }
         if shape.prefills > 0 {
-            let launch = if shape.decodes == 0 {
-                self.prefill.launch
-            } else {
-                self.prefill.launch.max(self.decode.launch)
-            };
-            let time = fine(launch + self.prefill.time(&self.shard, shape));
-            let past = self.shard.past(shape) as f64;
-            let ideal = Ideal {
-                compute: self.ideal.pair_compute * self.shard.pairs(shape)
-                    + self.ideal.past_compute * past,
-                memory: self.ideal.kv * past,
-            };
-            sink.add(Part::PrefillAttention, time, ideal, count);
+            self.visit_prefills(shape, count, sink);
         }
+    }
+
+    // Most steps have none, and do without what is prepared here.
+    #[inline(never)]
+    fn visit_prefills(&self, shape: &StepShape, count: u32, sink: &mut impl Sink) {
+        let launch = if shape.decodes == 0 {
+            self.prefill.launch
+        } else {
+            self.prefill.launch.max(self.decode.launch)
+        };
+        let time = fine(launch + self.prefill.time(&self.shard, shape));
+        let past = self.shard.past(shape) as f64;
+        let ideal = Ideal {
+            compute: self.ideal.pair_compute * self.shard.pairs(shape)
+                + self.ideal.past_compute * past,
+            memory: self.ideal.kv * past,
+        };
+        sink.add(Part::PrefillAttention, time, ideal, count);
     }
 
     /// How a pure decode step grows from step to step, and for how many steps from `shape` on that
     /// holds: until the mean context is long enough to be split, or fills the window.
     pub(super) fn growth(&self, shape: &StepShape) -> (Fine, u64) {
         let decodes = u64::from(shape.decodes);
-        let increment = fine(self.per_token(shape.decodes)) * u128::from(decodes);
+        let increment = self.slope(shape.decodes) * u128::from(decodes);
         // Step k reads `context + k decodes` tokens: how many steps stay within `limit`?
         let within = |limit: u64| {
             let room = limit.checked_sub(shape.decode_context)?;

@@ -31,6 +31,7 @@ use self::collective::AllReduce;
 use self::gemm::Linear;
 use self::moe::Experts;
 pub(crate) use self::moe::Routing;
+use self::overhead::Launches;
 use self::sampling::Sampler;
 use self::sources::Sources;
 use crate::LatencyModel;
@@ -64,11 +65,15 @@ pub struct KernelPhysics {
     logit_bytes: f64,
     sampler: Sampler,
     overheads: StepOverheads,
+    launches: Launches,
     host: HostCosts,
     sources: Sources,
     /// Times of what depends on the rows alone, and on the samples alone.
     by_rows: Memo,
     by_samples: Memo,
+    /// [`StepOverheads::fixed`] by sequences: of steps of one kind, and of mixed ones.
+    fixed: Memo,
+    fixed_mixed: Memo,
 }
 
 /// Equal layers.
@@ -155,10 +160,13 @@ impl KernelPhysics {
             logit_bytes: 2.0 * logits,
             sampler: Sampler::new(model.sampling, logits, gpu, small.memory, &runtime.step),
             overheads: runtime.step,
+            launches: runtime.step.launches(shard.depth()),
             host: runtime.host,
             sources: Sources::new(&shard, gpu, kv, &lineage)?,
             by_rows: Memo::new(),
             by_samples: Memo::new(),
+            fixed: Memo::new(),
+            fixed_mixed: Memo::new(),
         })
     }
 
@@ -221,31 +229,43 @@ impl KernelPhysics {
 
     /// Hands over what the host adds to a step whose kernels take `device`.
     fn visit_host(&self, shape: &StepShape, device: Fine, sink: &mut impl Sink) {
-        let wait = self
-            .overheads
-            .launches(shape, self.depth)
-            .saturating_sub(device);
+        let wait = self.launches.of(shape.graph).saturating_sub(device);
         sink.add(Part::LaunchWait, wait, Ideal::default(), 1);
-        let fixed = self.overheads.fixed(shape, self.depth);
-        sink.add(Part::Step, fixed, Ideal::default(), 1);
+        sink.add(Part::Step, self.fixed(shape), Ideal::default(), 1);
+    }
+
+    #[inline]
+    fn fixed(&self, shape: &StepShape) -> Fine {
+        let memo = if shape.is_mixed() {
+            &self.fixed_mixed
+        } else {
+            &self.fixed
+        };
+        memo.time(shape.sequences().into(), || {
+            self.overheads.fixed(shape, self.depth)
+        })
     }
 
     fn device(&self, shape: &StepShape) -> Fine {
-        let kept = |memo: &Memo, count, visit: &dyn Fn(&mut Sum)| {
-            memo.time(count, || {
-                let mut sum = Sum::default();
-                visit(&mut sum);
-                sum.0
-            })
-        };
-        let rows = rows(shape);
-        let by_rows = kept(&self.by_rows, rows, &|sum| self.visit_rows(rows, sum));
-        let by_samples = kept(&self.by_samples, shape.sampled.into(), &|sum| {
-            self.visit_samples(shape.sampled, sum);
-        });
-        let mut sum = Sum(by_rows + by_samples);
-        self.visit_sequences(shape, &mut sum);
-        sum.0
+        let (rows, samples) = (rows(shape), shape.sampled);
+        let by_rows = self.by_rows.time(rows, || self.rows_time(rows));
+        let by_samples = self
+            .by_samples
+            .time(samples.into(), || self.samples_time(samples));
+        by_rows + by_samples + Sum::of(|sum| self.visit_sequences(shape, sum))
+    }
+
+    fn rows_time(&self, rows: u64) -> Fine {
+        Sum::of(|sum| self.visit_rows(rows, sum))
+    }
+
+    fn samples_time(&self, samples: u32) -> Fine {
+        Sum::of(|sum| self.visit_samples(samples, sum))
+    }
+
+    /// Time of a step whose kernels take `device`.
+    fn on_host(&self, shape: &StepShape, device: Fine) -> Fine {
+        device + Sum::of(|sum| self.visit_host(shape, device, sum))
     }
 }
 
@@ -259,9 +279,7 @@ impl LatencyModel for KernelPhysics {
         if shape.is_empty() {
             return Fine::ZERO;
         }
-        let mut sum = Sum(self.device(shape));
-        self.visit_host(shape, sum.0, &mut sum);
-        sum.0
+        self.on_host(shape, self.device(shape))
     }
 
     fn decode_law(&self, shape: &StepShape) -> Option<DecodeLaw> {
@@ -275,11 +293,9 @@ impl LatencyModel for KernelPhysics {
             steps = steps.min(valid);
         }
         let device = self.device(shape);
-        let mut first = Sum(device);
-        self.visit_host(shape, device, &mut first);
-        let Sum(first) = first;
+        let first = self.on_host(shape, device);
         // While the device waits for launches, a step lasts as long as these.
-        let launches = self.overheads.launches(shape, self.depth);
+        let launches = self.launches.of(shape.graph);
         if let Some(slack) = launches.bits().checked_sub(device.bits())
             && increment > Fine::ZERO
         {

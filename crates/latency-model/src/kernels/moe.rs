@@ -114,6 +114,8 @@ impl Experts {
 
     /// `tokens` of the step on `rows` padded rows: rows of padding are computed, but all alike, so
     /// that they touch no experts to speak of.
+    // Apart, so that steps of dense models need not prepare for it.
+    #[inline(never)]
     pub(super) fn visit(&self, tokens: u64, rows: u64, count: u32, sink: &mut impl Sink) {
         if tokens == 0 {
             return;

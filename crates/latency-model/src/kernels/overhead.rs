@@ -130,14 +130,31 @@ impl StepOverheads {
         }
     }
 
-    /// How long the host is busy launching the step.
-    pub(super) fn launches(&self, shape: &StepShape, depth: u32) -> Fine {
-        let per_layer = match shape.graph {
-            GraphMode::Full => return Fine::ZERO,
-            GraphMode::Piecewise => self.piecewise_launch_per_layer_us,
-            GraphMode::Eager => self.eager_launch_per_layer_us,
-        };
-        fine(per_layer.get() * 1e3) * u128::from(depth)
+    /// How long the host is busy launching a step of `depth` layers.
+    pub(super) fn launches(&self, depth: u32) -> Launches {
+        let time = |per_layer: Amount| fine(per_layer.get() * 1e3) * u128::from(depth);
+        Launches {
+            piecewise: time(self.piecewise_launch_per_layer_us),
+            eager: time(self.eager_launch_per_layer_us),
+        }
+    }
+}
+
+/// How long the host is busy launching a step.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Launches {
+    piecewise: Fine,
+    eager: Fine,
+}
+
+impl Launches {
+    /// A step that is launched so.
+    pub(super) const fn of(self, graph: GraphMode) -> Fine {
+        match graph {
+            GraphMode::Full => Fine::ZERO,
+            GraphMode::Piecewise => self.piecewise,
+            GraphMode::Eager => self.eager,
+        }
     }
 }
 
@@ -159,10 +176,9 @@ mod tests {
 
     #[test]
     fn a_captured_graph_has_no_launches_to_wait_for() {
-        let step = RuntimeParameters::builtin().step;
-        let mut shape = StepShape::decode(1, 1);
-        assert_eq!(step.launches(&shape, 32), Fine::ZERO);
-        shape.graph = GraphMode::Eager;
-        assert!(step.launches(&shape, 32) > Fine::ZERO);
+        let launches = RuntimeParameters::builtin().step.launches(32);
+        assert_eq!(launches.of(GraphMode::Full), Fine::ZERO);
+        assert!(launches.of(GraphMode::Piecewise) > Fine::ZERO);
+        assert!(launches.of(GraphMode::Eager) > launches.of(GraphMode::Piecewise));
     }
 }

@@ -125,9 +125,15 @@ impl Filter for PrefixCacheAffinityFilter {
         }
         let prefixes = cx.signals.prefix.column(&self.prefix_producer);
         let sticky = |position: usize| {
-            attribute(prefixes, position)
-                .is_some_and(|found| found.total > 0 && found.share() >= self.affinity_threshold)
+            // The threshold is above 0: who holds nothing needs no division.
+            attribute(prefixes, position).is_some_and(|found| {
+                found.matched > 0 && found.total > 0 && found.share() >= self.affinity_threshold
+            })
         };
+        // A prompt that nobody holds is the common case, and needs no more.
+        if !candidates.iter().any(|&position| sticky(position)) {
+            return;
+        }
         let ttft = self.ttft_source.column(cx);
         let (mut best_sticky, mut best_other) = (None, None);
         for &position in candidates.iter() {
@@ -139,7 +145,7 @@ impl Filter for PrefixCacheAffinityFilter {
             let millis = ttft.millis(position);
             *best = Some(best.map_or(millis, |least: f64| least.min(millis)));
         }
-        // Nobody is sticky, or nobody is not: everybody stays.
+        // All are: everybody stays.
         let (Some(best_sticky), Some(best_other)) = (best_sticky, best_other) else {
             return;
         };
