@@ -127,16 +127,21 @@ impl Instance {
         }
     }
 
-    /// What a scraper reads: gauges are refreshed by steps, and between these nothing that they tell
-    /// changes but adapters.
-    pub(crate) fn scrape(&mut self) -> &EngineMetrics {
-        let scheduler = self.engine.scheduler();
-        let stats = self.engine.stats();
+    /// Reads the gauges as they were before `now`; `None` if that is not known until the engine has caught
+    /// up. Steps refresh them, and between steps nothing changes that they tell but adapters.
+    pub(crate) fn refresh_gauges(&mut self, now: SimTime) -> Option<()> {
+        let stats = self.engine.stats_before(now)?;
         self.gauges.running = stats.running;
         // What is still in the front end does not count.
-        self.gauges.queued = u32::try_from(scheduler.waiting_len()).unwrap_or(u32::MAX);
+        let waiting = self.engine.scheduler().waiting_len();
+        self.gauges.queued = u32::try_from(waiting).unwrap_or(u32::MAX);
         self.gauges.kv_blocks = stats.kv_total;
         self.gauges.kv_usage = share(stats.kv_used, stats.kv_total);
+        Some(())
+    }
+
+    /// What a scraper reads.
+    pub(crate) const fn gauges(&self) -> &EngineMetrics {
         &self.gauges
     }
 

@@ -129,20 +129,24 @@ impl<S: MetricSink> World<S> {
             return;
         }
         let now = cx.now();
-        self.catch_up(self.pollers[number].engine, now);
+        let engine = self.pollers[number].engine;
+        if self.engines[engine].refresh_gauges(now).is_none() {
+            self.catch_up(engine, now);
+            self.engines[engine].refresh_gauges(now);
+        }
         let poller = &mut self.pollers[number];
         let mut answered = now;
-        let instance = &mut self.engines[poller.engine];
+        let instance = &self.engines[engine];
         if instance.up {
             let delay = scraping.delay + poller.jitter(scraping.delay_jitter);
             answered = now + delay.min(SCRAPE_TIMEOUT);
             if delay.is_zero() {
                 let gateway = &mut self.gateways[poller.gateway].component;
-                gateway.scraped(instance.id(), now, instance.scrape());
+                gateway.scraped(instance.id(), now, instance.gauges());
             } else if delay <= SCRAPE_TIMEOUT {
                 let metrics = Metrics {
                     poller: number,
-                    values: instance.scrape().clone(),
+                    values: instance.gauges().clone(),
                 };
                 cx.at(answered, Event::Scraped(Box::new(metrics)));
             }

@@ -227,9 +227,7 @@ impl Engine {
     /// Does what is due now: one wake of the core.
     fn step(&mut self, report: &mut dyn FnMut(EngineEvent<'_>)) {
         if self.phase == Phase::Idle {
-            self.wake = self
-                .wake
-                .max(Fine::from(self.now.saturating_since(SimTime::ZERO)));
+            self.wake = self.wake.max(instant(self.now));
         }
         self.apply_aborts(report);
         if self.phase == Phase::Apply {
@@ -429,4 +427,9 @@ impl Engine {
 /// The instant of a clock reading, rounded down to whole nanoseconds.
 fn floor(clock: Fine) -> SimTime {
     SimTime::ZERO + clock.floor()
+}
+
+/// A reading of the clock at an instant.
+fn instant(at: SimTime) -> Fine {
+    Fine::from(at.saturating_since(SimTime::ZERO))
 }

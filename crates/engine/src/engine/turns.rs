@@ -9,7 +9,7 @@ use core::ops::{Add, Shr};
 use foretoken_des_kernel::{SimDuration, SimTime};
 use foretoken_latency_model::{DecodeLaw, Fine};
 
-use super::{Engine, LONGEST_STEP};
+use super::{Engine, LONGEST_STEP, instant};
 use crate::config::{KvAllocation, Scheduling};
 
 /// A batch in flight, as far as the clock goes by it.
@@ -170,9 +170,4 @@ impl Engine {
         self.scheduler.pass_decodes(steps, blocks);
         steps
     }
-}
-
-/// An instant on the engine's clock.
-fn instant(at: SimTime) -> Fine {
-    Fine::from(at.saturating_since(SimTime::ZERO))
 }

@@ -6,6 +6,7 @@ use foretoken_workload::DecodeRun;
 
 use super::steady::{Appointment, Clock};
 use super::{PLANNED_EXIST, Scheduler};
+use crate::config::KvAllocation;
 use crate::plan::StepPlan;
 use crate::sequence::Sequence;
 
@@ -204,6 +205,21 @@ impl Scheduler {
         self.clock.applied += steps;
         self.clock.planned += steps;
         self.unflushed = false;
+    }
+
+    /// What is [occupied](Self::occupied_blocks) after so many steps more that are nothing but decodes;
+    /// `None` if anything but the clock takes blocks in them, or these may lack.
+    pub(crate) fn occupied_after(&self, steps: u64) -> Option<u32> {
+        let planned = self.clock.planned;
+        if self.steady.until_due(planned, steps) < steps {
+            return None;
+        }
+        let taken = self.steady.takes_in(planned, steps);
+        let taken = u32::try_from(taken).ok().filter(|&taken| taken <= self.kv.free())?;
+        Some(match self.config.kv_allocation {
+            KvAllocation::Paged => self.occupied_blocks() + taken,
+            KvAllocation::Reserved => self.occupied_blocks(),
+        })
     }
 
     /// What the decodes of the next step attend to, their own tokens included.

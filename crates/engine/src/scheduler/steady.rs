@@ -247,6 +247,14 @@ impl Steady {
         self.takers[place(step, self.takers.len())]
     }
 
+    /// The same in so many steps from this one on.
+    pub(super) fn takes_in(&self, step: u64, steps: u64) -> u64 {
+        let ring = self.takers.len() as u64;
+        let sum = |takers: &[u32]| takers.iter().copied().map(u64::from).sum::<u64>();
+        let rest = (0..steps % ring).map(|ahead| u64::from(self.takes(step + ahead)));
+        steps / ring * sum(&self.takers) + rest.sum::<u64>()
+    }
+
     /// The same of all steps, and where among them this step is.
     pub(super) fn takers_at(&self, step: u64) -> (&[u32], usize) {
         (&self.takers, place(step, self.takers.len()))
