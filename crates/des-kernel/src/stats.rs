@@ -13,6 +13,7 @@
 mod level;
 mod quantile;
 mod radix;
+mod run;
 mod sketch;
 mod tally;
 mod wide;

@@ -6,7 +6,7 @@ use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use foretoken_des_kernel::{SimDuration, SimTime};
-use foretoken_metrics::{LevelRecord, MetricSink, Recorder, StepRecord};
+use foretoken_metrics::{DecodeSteps, LevelRecord, MetricSink, Recorder, StepRecord};
 use foretoken_workload::{
     ContentId, DecodeRun, Lifecycle, Occurrence, Prompt, Request, RequestId, Segment, TokenRun,
 };
@@ -80,6 +80,21 @@ fn steps(c: &mut Criterion) {
         };
         b.iter_batched(Recorder::new, step, BatchSize::LargeInput);
     });
+    group.bench_function("one_engine_four_together", |b| {
+        let step = |mut recorder: Recorder| {
+            for ends in times.windows(5).step_by(4) {
+                let steps = DecodeSteps {
+                    instance: 0,
+                    sequences: 200,
+                    starts: &ends[..4],
+                    ends: &ends[1..],
+                };
+                recorder.on_decode_steps(black_box(&steps));
+            }
+            recorder
+        };
+        b.iter_batched(Recorder::new, step, BatchSize::LargeInput);
+    });
     group.finish();
 }
 
@@ -105,6 +120,26 @@ fn levels(c: &mut Criterion) {
             b.iter_batched(Recorder::new, level, BatchSize::LargeInput);
         });
     }
+    group.bench_function("1_engines_four_together", |b| {
+        let used: Vec<_> = (20_000..)
+            .zip(&times)
+            .map(|(used, &at)| (at, used))
+            .collect();
+        let level = |mut recorder: Recorder| {
+            for some in used.chunks(4) {
+                let level = LevelRecord {
+                    instance: 0,
+                    running: 200,
+                    waiting: 0,
+                    kv_blocks_used: some[some.len() - 1].1,
+                    kv_blocks_total: 300_000,
+                };
+                recorder.on_kv_levels(black_box(&level), some);
+            }
+            recorder
+        };
+        b.iter_batched(Recorder::new, level, BatchSize::LargeInput);
+    });
     group.finish();
 }
 

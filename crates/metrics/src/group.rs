@@ -82,6 +82,7 @@ impl Group {
     }
 
     /// Gaps each of which came so many times.
+    #[inline]
     pub(crate) fn add_run(&mut self, gaps: &[SimDuration], times: u64) {
         for gap in gaps {
             self.add_gaps(gap.as_nanos(), times);

@@ -372,6 +372,20 @@ mod tests {
     }
 
     #[test]
+    fn what_an_engine_did_alone_counts_when_another_comes() {
+        let mut load = Load::new();
+        load.on_level(us(0), &level(0, 5, 1, 50));
+        load.on_level(us(4), &level(0, 1, 1, 10));
+        load.on_level(us(6), &level(1, 2, 0, 0));
+        let report = report(load, us(10));
+        let gauge = |mean, max| GaugeReport { mean, max };
+        assert_eq!(report.running, gauge(3.4, 5.0));
+        assert_eq!(report.waiting, gauge(1.0, 1.0));
+        assert_eq!(report.kv_occupancy.max, 0.5);
+        assert_eq!(report.series.running, [3.4]);
+    }
+
+    #[test]
     fn engines_one_by_one_add_up_to_all_of_them() {
         let mut load = Load::new();
         for instance in [0, 1] {

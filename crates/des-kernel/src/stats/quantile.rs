@@ -1,6 +1,7 @@
 //! Exact quantiles.
 
 use super::radix;
+use super::run::{Packed, Run, merged, tally_of};
 use super::tally::Tally;
 use super::{closest_ranks, interpolate};
 
@@ -41,13 +42,6 @@ pub struct Quantiles {
     limit: Option<usize>,
     rounded: bool,
     index: Index,
-}
-
-/// A value, and how often it came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Run {
-    value: u64,
-    times: u64,
 }
 
 /// Unsorted entries below this number are not worth sorting.
@@ -111,15 +105,12 @@ impl Quantiles {
         if times == 0 {
             return;
         }
-        match Packed::new(value, times) {
-            Some(packed) => {
-                self.recent.push(packed);
-                self.compact_if_many();
-            }
-            None => {
-                self.tally.record_n(value, times);
-                self.insert(Run { value, times });
-            }
+        if let Some(packed) = Packed::new(value, times) {
+            self.recent.push(packed);
+            self.compact_if_many();
+        } else {
+            self.tally.record_n(value, times);
+            self.insert(Run { value, times });
         }
     }
 
@@ -131,12 +122,12 @@ impl Quantiles {
         // What is merged is tallied already, before it was rounded.
         self.tally = self.tally();
         self.tally.merge(&other.tally());
-        if other.rounded {
+        if other.rounded && !self.rounded {
             self.round();
         }
         if self.sorted.is_empty() && !self.rounded {
             self.sorted.clone_from(&other.sorted);
-            self.limit_distinct();
+            self.round_if_many();
         } else {
             for &run in &other.sorted {
                 match Packed::new(run.value, run.times) {
@@ -234,24 +225,26 @@ impl Quantiles {
         }
     }
 
-    /// Puts a run that cannot be packed, or follows all others, in its place.
+    /// Puts a run in its place: at the end, or it is one of the few that cannot be packed.
     #[cold]
     fn insert(&mut self, mut run: Run) {
         if self.rounded {
             run.value = rounded(run.value);
         }
-        let follows = self.sorted.last().is_none_or(|last| last.value < run.value);
-        let place = if follows {
-            Err(self.sorted.len())
-        } else {
-            self.sorted
-                .binary_search_by_key(&run.value, |run| run.value)
-        };
-        match place {
-            Ok(place) => self.sorted[place].times += run.times,
-            Err(place) => self.sorted.insert(place, run),
+        match self.sorted.last_mut() {
+            Some(last) if last.value == run.value => last.times += run.times,
+            Some(last) if last.value > run.value => {
+                let place = self
+                    .sorted
+                    .binary_search_by_key(&run.value, |run| run.value);
+                match place {
+                    Ok(place) => self.sorted[place].times += run.times,
+                    Err(place) => self.sorted.insert(place, run),
+                }
+            }
+            _ => self.sorted.push(run),
         }
-        self.limit_distinct();
+        self.round_if_many();
     }
 
     /// Sorts all runs and joins those of equal value; rounds them if they are too many.
@@ -262,29 +255,28 @@ impl Quantiles {
         self.tally = self.tally();
         self.tallied = 0;
         let mut recent = core::mem::take(&mut self.recent);
-        if self.rounded {
-            recent.iter_mut().for_each(|run| *run = run.rounded());
-        }
         radix::sort(&mut recent);
         self.sorted = merged(&self.sorted, &recent);
-        self.limit_distinct();
+        if self.rounded {
+            self.round();
+        }
+        self.round_if_many();
     }
 
-    fn limit_distinct(&mut self) {
-        if self.limit.is_some_and(|limit| self.sorted.len() > limit) {
+    fn round_if_many(&mut self) {
+        if !self.rounded && self.limit.is_some_and(|limit| self.sorted.len() > limit) {
             self.round();
         }
     }
 
-    /// Rounds all values, those to come included.
+    /// Rounds the sorted values, and all that will be sorted.
     fn round(&mut self) {
-        if core::mem::replace(&mut self.rounded, true) {
-            return;
-        }
+        self.rounded = true;
+        self.index = Index::new();
         for run in core::mem::take(&mut self.sorted) {
+            // Rounding keeps their order.
             self.insert(run);
         }
-        self.index = Index::new();
     }
 
     /// The value of the given zero-based rank; all are sorted and indexed.
@@ -306,86 +298,6 @@ fn rounded(value: u64) -> u64 {
     let shift = (u64::BITS - value.leading_zeros()).saturating_sub(ROUNDED_BITS + 1);
     let width = 1_u64 << shift;
     value / width * width + (width - 1) / 2
-}
-
-/// A run in one word: such are sorted in half the time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Packed(u64);
-
-/// The bits of a packed run that say how often. The others have room for nanoseconds of five hours.
-const TIMES_BITS: u32 = 20;
-
-impl Packed {
-    /// `None` if value or multiplicity is too large.
-    #[inline]
-    pub(super) const fn new(value: u64, times: u64) -> Option<Self> {
-        if value >> (u64::BITS - TIMES_BITS) == 0 && times >> TIMES_BITS == 0 {
-            Some(Self(value << TIMES_BITS | times))
-        } else {
-            None
-        }
-    }
-
-    #[inline]
-    pub(super) const fn value(self) -> u64 {
-        self.0 >> TIMES_BITS
-    }
-
-    /// Rounding a value takes no bit more.
-    fn rounded(self) -> Self {
-        Self(rounded(self.value()) << TIMES_BITS | self.times())
-    }
-
-    #[inline]
-    const fn times(self) -> u64 {
-        self.0 & ((1 << TIMES_BITS) - 1)
-    }
-
-    #[inline]
-    const fn unpack(self) -> Run {
-        Run {
-            value: self.value(),
-            times: self.times(),
-        }
-    }
-}
-
-/// The tally of so few runs that the sum of their squares fits in 128 bits: 2^20 of them, as times the square of a
-/// value is below 2^108.
-fn tally_of(runs: &[Packed]) -> Tally {
-    let (mut count, mut sum, mut squares) = (0, 0, 0);
-    let (mut min, mut max) = (u64::MAX, 0);
-    for run in runs {
-        let (value, times) = (run.value(), run.times());
-        // Below 2^64, as both together have so many bits.
-        let product = value * times;
-        count += times;
-        sum += u128::from(product);
-        squares += u128::from(product) * u128::from(value);
-        (min, max) = (min.min(value), max.max(value));
-    }
-    Tally::of_sums(count, sum, squares, min..=max)
-}
-
-/// Both in order of value, with one entry for each.
-fn merged(left: &[Run], right: &[Packed]) -> Vec<Run> {
-    let mut all = Vec::<Run>::with_capacity(left.len() + right.len());
-    let mut add = |run: Run| match all.last_mut() {
-        Some(last) if last.value == run.value => last.times += run.times,
-        _ => all.push(run),
-    };
-    let (mut lefts, mut rights) = (0, 0);
-    // Which side comes next is as good as random: it is chosen without a branch.
-    while let (Some(&left), Some(right)) = (left.get(lefts), right.get(rights)) {
-        let right = right.unpack();
-        let first = left.value <= right.value;
-        add(if first { left } else { right });
-        lefts += usize::from(first);
-        rights += usize::from(!first);
-    }
-    left[lefts..].iter().for_each(|&run| add(run));
-    right[rights..].iter().for_each(|run| add(run.unpack()));
-    all
 }
 
 /// Where ranks are, so that finding one does not take a look at all runs.

@@ -1,13 +1,10 @@
 //! Sorting of many integers.
 
-use super::quantile::Packed;
+use super::run::Packed;
 
 /// Most bits of a digit: a pass takes one digit, and its counters fit in the first-level cache. Times of a batch
 /// that are within 67 ms of each other take two passes.
 const DIGIT: u32 = 13;
-
-/// Values of the widest digit.
-const WIDTH: usize = 1 << DIGIT;
 
 /// Below this number (and beyond what counters count) comparing is faster.
 const FEW: usize = 4_096;
@@ -39,15 +36,14 @@ pub(super) fn sort(runs: &mut Vec<Packed>) {
 fn distribute(from: &[Packed], to: &mut [Packed], shift: u32, highest: usize) {
     let digit = |run: Packed| {
         let digit = run.value().wrapping_shr(shift) & highest as u64;
-        // Which the compiler cannot know to be less than the number of counters.
-        usize::try_from(digit).expect("a digit is small") % WIDTH
+        usize::try_from(digit).expect("a digit is small")
     };
-    let mut places = [0_u32; WIDTH];
+    let mut places = vec![0_u32; highest + 1];
     for &run in from {
         places[digit(run)] += 1;
     }
     let mut before = 0;
-    for place in &mut places[..=highest] {
+    for place in &mut places {
         before += core::mem::replace(place, before);
     }
     for &run in from {

@@ -210,7 +210,7 @@ proptest! {
 
     #[test]
     fn a_tally_is_right_whenever_asked(
-        parts in prop::collection::vec((runs(), any::<bool>()), 0..6),
+        parts in vec((runs(), any::<bool>()), 0..6),
         limit in 0_usize..60,
     ) {
         let (mut quantiles, mut tally) = (Quantiles::limited(limit), Tally::new());
