@@ -321,10 +321,14 @@ impl Host {
                 self.books.unended = false;
                 break;
             };
+            let foreseen = self.engine.stats_before(now);
             while let Some(due) = self.engine.next_wake().filter(|&due| due < now) {
                 let before = self.books.but_tokens();
                 self.advance(due, now);
                 assert_eq!(self.books.but_tokens(), before, "it only decodes");
+            }
+            if let Some(foreseen) = foreseen {
+                assert_eq!(foreseen, self.engine.stats());
             }
             while let Some(entry) = self.inputs.first_entry()
                 && entry.key().0 == now

@@ -68,17 +68,17 @@ impl DecodeLaw {
     /// The least number of steps whose sum reaches `span`, or `None` if all steps of the law end
     /// before.
     pub fn steps_to_reach(&self, span: Fine) -> Option<u64> {
-        // Each step takes at least `first`, which bounds the search.
-        let enough = match self.first.bits() {
-            0 => self.steps,
-            first => {
-                u64::try_from(span.bits().div_ceil(first)).map_or(self.steps, |m| m.min(self.steps))
-            }
-        };
+        // Each step takes at least `first`, and at most what the last one that may be needed does: that
+        // bounds the search.
+        let enough =
+            quotient(span, self.first).map_or(self.steps, |m| m.saturating_add(1).min(self.steps));
         if !self.reaches(enough, span) {
             return None;
         }
-        let (mut low, mut high) = (0, enough);
+        let grown = self.increment.bits().checked_mul(enough.into());
+        let longest = grown.and_then(|grown| grown.checked_add(self.first.bits()));
+        let least = longest.and_then(|longest| quotient(span, Fine::from_bits(longest)));
+        let (mut low, mut high) = (least.unwrap_or(0).min(enough), enough);
         while low < high {
             let middle = low + (high - low) / 2;
             if self.reaches(middle, span) {
@@ -102,6 +102,15 @@ impl DecodeLaw {
             .zip(grown)
             .and_then(|(flat, grown)| flat.checked_add(grown));
         sum.is_none_or(|sum| sum >= span.bits())
+    }
+}
+
+/// How many times `part` goes into `span`; `None` if endlessly often.
+fn quotient(span: Fine, part: Fine) -> Option<u64> {
+    match (u64::try_from(span.bits()), u64::try_from(part.bits())) {
+        // A division of 64 bits is several times faster.
+        (Ok(span), Ok(part)) => span.checked_div(part),
+        _ => u64::try_from(span.bits().checked_div(part.bits())?).ok(),
     }
 }
 

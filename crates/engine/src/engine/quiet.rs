@@ -49,10 +49,17 @@ impl Engine {
             }
             Scheduling::Synchronous => {
                 let first = law.step(0) + quiet.schedule + quiet.update;
-                (self.wake, DecodeLaw::new(first, law.increment(), law.steps()), 0)
+                (
+                    self.wake,
+                    DecodeLaw::new(first, law.increment(), law.steps()),
+                    0,
+                )
             }
         };
         let steps = idle + turns.steps_to_reach(now.saturating_sub(first))?;
+        if steps > law.steps() {
+            return None;
+        }
         stats.kv_used = self.scheduler.occupied_after(steps)?;
         Some(stats)
     }

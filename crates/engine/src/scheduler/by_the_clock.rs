@@ -215,7 +215,9 @@ impl Scheduler {
             return None;
         }
         let taken = self.steady.takes_in(planned, steps);
-        let taken = u32::try_from(taken).ok().filter(|&taken| taken <= self.kv.free())?;
+        let taken = u32::try_from(taken)
+            .ok()
+            .filter(|&taken| taken <= self.kv.free())?;
         Some(match self.config.kv_allocation {
             KvAllocation::Paged => self.occupied_blocks() + taken,
             KvAllocation::Reserved => self.occupied_blocks(),

@@ -77,7 +77,7 @@ fn an_engine_that_only_decodes_says_until_when() {
         let engine = Engine::new(config, latency, Policies::fcfs());
         let mut engine = engine.expect("the settings are in range");
         assert_eq!(engine.quiet_until(), None);
-        engine.submit(ms(0), request(0, 0, 8, 100));
+        engine.submit(ms(0), request(0, 0, 8, 100).repeatable_up_to(0));
         for _ in 0..10 {
             assert!(engine.quiet_until() >= engine.next_wake());
             let now = engine.next_wake().expect("it decodes");
@@ -85,7 +85,18 @@ fn an_engine_that_only_decodes_says_until_when() {
         }
         let quiet = engine.quiet_until().expect("it decodes");
         let mut steps = 0;
+        // How it will be in its 20th step from now is known before.
+        let ahead = engine.next_wake().expect("it decodes") + SimDuration::from_millis(195);
+        let foreseen = engine.stats_before(ahead);
+        assert!(foreseen.is_some_and(|stats| stats.kv_used > engine.stats().kv_used));
+        assert_eq!(
+            engine.stats_before(quiet + SimDuration::from_millis(500)),
+            None
+        );
         while let Some(now) = engine.next_wake().filter(|&now| now < quiet) {
+            if now >= ahead && steps == 20 {
+                assert_eq!(foreseen, Some(engine.stats()), "{scheduling:?}");
+            }
             steps += 1;
             engine.advance(now, &mut |event| {
                 let quiet = match event {
