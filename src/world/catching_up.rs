@@ -16,6 +16,9 @@ use super::{World, index};
 /// So many levels are told at once.
 const MANY: usize = 4_096;
 
+/// So many levels are sorted by numbers, which then have room for five hours.
+const PLACES: u64 = 1 << 20;
+
 /// How tokens reach clients. What a client sees after the end of the run has not happened.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Told {
@@ -44,7 +47,7 @@ pub(super) struct Levels {
     /// Those of an engine alone are in order anyway.
     lone: bool,
     untold: Vec<(SimTime, LevelRecord)>,
-    order: Vec<u128>,
+    order: Vec<u64>,
 }
 
 impl Levels {
@@ -81,16 +84,25 @@ impl Levels {
 
     /// Hands over all of them in the order of time; those of one instant in that in which they came.
     fn drain(&mut self, mut tell: impl FnMut(SimTime, &LevelRecord)) {
-        // Time and place in one number: such are sorted several times as fast as what they stand for.
         let times = self.untold.iter().map(|&(at, _)| at.as_nanos());
-        let keys = (0_u32..).zip(times);
-        self.order
-            .extend(keys.map(|(place, at)| u128::from(at) << u32::BITS | u128::from(place)));
-        self.order.sort_unstable();
-        for key in self.order.drain(..) {
-            let place = key & u128::from(u32::MAX);
-            let (at, level) = &self.untold[usize::try_from(place).expect("a place fits")];
-            tell(*at, level);
+        let first = times.clone().min().unwrap_or_default();
+        // Time and place in one number: such are sorted several times as fast as what they stand for.
+        let keys = times.zip(0_u64..).map(|(at, place)| {
+            let key = (at - first).checked_mul(PLACES)?.checked_add(place);
+            key.filter(|_| place < PLACES)
+        });
+        self.order.clear();
+        if keys.clone().all(|key| key.is_some()) {
+            self.order.extend(keys.flatten());
+            self.order.sort_unstable();
+            for key in &self.order {
+                let place = usize::try_from(key % PLACES).expect("a place fits");
+                let (at, level) = &self.untold[place];
+                tell(*at, level);
+            }
+        } else {
+            self.untold.sort_by_key(|&(at, _)| at);
+            self.untold.iter().for_each(|(at, level)| tell(*at, level));
         }
         self.untold.clear();
     }
@@ -192,5 +204,31 @@ impl<S: MetricSink> World<S> {
             }
             _ => reported.push(event),
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_told_in_the_order_of_time_and_of_their_coming_however_far_apart() {
+        let level = |instance| LevelRecord {
+            instance,
+            running: 1,
+            waiting: 0,
+            kv_blocks_used: 1,
+            kv_blocks_total: 2,
+        };
+        for far in [7, SimDuration::from_secs(3_600 * 24).as_nanos()] {
+            let mut levels = Levels::of(4);
+            for (instance, at) in (0..).zip([far, 3, 5, 3]) {
+                levels.tell(SimTime::from_nanos(at), &level(instance), &mut ());
+            }
+            let mut told = Vec::new();
+            levels.drain(|_, level| told.push(level.instance));
+            assert_eq!(told, [1, 3, 2, 0]);
+            levels.drain(|_, _| panic!("all have been told"));
+        }
     }
 }

@@ -67,21 +67,48 @@ impl Engine {
     /// A time before which no step is due but such as [runs](Self::run_decodes) consist of; `None` if that
     /// is not worth knowing.
     fn decodes_until(&mut self) -> Option<SimTime> {
-        let quiet = self.quiet()?;
+        let wake = match self.quiet() {
+            Some(quiet) => self.wake_after(&quiet),
+            None => self.wake_after_one()?,
+        };
+        let until = floor(wake);
+        let arrives = self.inbox.next();
+        Some(arrives.map_or(until, |arrives| arrives.min(until)))
+    }
+
+    /// The engine does not wake again before this after all of these steps.
+    fn wake_after(&self, quiet: &Quiet) -> Fine {
         let law = &quiet.law;
         let steps = law.steps();
         let turns = (quiet.schedule + quiet.update) * u128::from(steps);
         // The accelerator has to get through the batches before, and the host through its turns.
-        let wake = match self.config.scheduler.scheduling {
+        match self.config.scheduler.scheduling {
             Scheduling::Asynchronous => {
                 let computed = quiet.computed + law.sum(steps - 1) + quiet.update;
                 computed.max(self.wake + turns)
             }
             Scheduling::Synchronous => self.wake + law.sum(steps) + turns,
-        };
-        let until = floor(wake);
-        let arrives = self.inbox.next();
-        Some(arrives.map_or(until, |arrives| arrives.min(until)))
+        }
+    }
+
+    /// When the engine wakes again after its next step, if that certainly does nothing but decode: then the
+    /// batch behind the oldest one, whatever it is, has been computed.
+    fn wake_after_one(&self) -> Option<Fine> {
+        if !self.rejected.is_empty() || self.config.scheduler.scheduling == Scheduling::Synchronous
+        {
+            return None;
+        }
+        let [oldest, newest] = self.decodes_in_flight()?;
+        if !oldest.is_counted() || self.scheduler.certain_decodes() == 0 {
+            return None;
+        }
+        let host = &self.config.host;
+        let decodes = u64::from(self.scheduler.decoding());
+        let schedule = host.schedule + host.schedule_per_sequence * decodes;
+        let sequences = u64::from(newest.shape.sequences());
+        let update = host.update + host.update_per_sequence * sequences;
+        let submit = self.wake + Fine::from(schedule);
+        Some(submit.max(newest.end) + Fine::from(update))
     }
 
     /// What is known of the steps that the engine certainly does if it is left alone, two at least.
