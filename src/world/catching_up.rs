@@ -2,7 +2,8 @@
 //!
 //! An engine that only decodes says [until when](foretoken_engine::Engine::quiet_until) it certainly does,
 //! and is left alone until then. Whoever asks something of it before, hands something to it or looks at it
-//! lets it catch up first: it does all at once what was due meanwhile, and tells the sink. What it tells is
+//! lets it catch up first: it does all at once what was due meanwhile, and tells the sink. (A scraper goes by
+//! what the engine [foretells](foretoken_engine::Engine::stats_before), if it does.) What it tells is
 //! the same as if it had been told in time; only levels have to be put in order ([`Levels`]).
 
 use foretoken_des_kernel::{SimDuration, SimTime};

@@ -131,6 +131,10 @@ impl Instance {
     /// up. Steps refresh them, and between steps nothing changes that they tell but adapters.
     pub(crate) fn refresh_gauges(&mut self, now: SimTime) -> Option<()> {
         let stats = self.engine.stats_before(now)?;
+        if self.engine.next_wake().is_some_and(|wake| wake < now) {
+            // A step that has not been done yet would have: whoever moved did so before it.
+            self.refresh_adapters();
+        }
         self.gauges.running = stats.running;
         // What is still in the front end does not count.
         let waiting = self.engine.scheduler().waiting_len();

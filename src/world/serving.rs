@@ -123,6 +123,7 @@ impl<S: MetricSink> World<S> {
     /// An engine does what is due.
     pub(super) fn act(&mut self, engine: usize, cx: &mut Context<'_, Event>) {
         let now = cx.now();
+        self.catch_up(engine, now);
         // An engine whose requests wait for blocks from elsewhere looks for them each millisecond.
         self.engines[engine].fruitless += u64::from(self.links.component.is_idle());
         self.advance(engine, now, now);

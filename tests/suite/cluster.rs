@@ -1,5 +1,7 @@
 //! Gateways, engines, the network and the links between them: nothing is lost, whatever happens.
 
+use std::sync::{Arc, Mutex};
+
 use foretoken::cluster::{PoolChange, Scraping};
 use foretoken::dataplane::admission::{LegacyAdmission, ProbabilisticAdmitter};
 use foretoken::dataplane::flow::{
@@ -499,6 +501,48 @@ fn what_was_sent_does_not_pile_up_where_metrics_are_never_old() {
         .instance(Instance::new(EngineConfig::default()));
     let counts = Report::new(&record(simulation), 0, 0).overall.counts;
     assert_eq!(counts.finished, 60, "refused: {:?}", counts.rejected);
+}
+
+/// Gauges change with the steps that engines do, and a scraper is told of them whether or not these have been
+/// simulated already.
+#[test]
+fn scrapers_see_adapters_as_they_are_whether_or_not_steps_are_counted() {
+    let requests = (0..60).map(|id| {
+        let text = Segment::new(ContentId::new(id.into()), 40);
+        let prompt = Prompt::new([text]).expect("it has tokens");
+        let at = SimTime::from_nanos(u64::from(id) * 7_300_000);
+        let mut request = Request::new(RequestId::new(id), at, prompt, 30);
+        request.model = Some(format!("adapter-{}", id % 3).into());
+        request
+    });
+    let requests: Vec<Request> = requests.collect();
+    let seen = |simulation: Simulation| {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let views = seen.clone();
+        let mut config = EngineConfig::default();
+        config.host.ingest = SimDuration::from_millis(20);
+        let mut wiring = Wiring::default();
+        wiring.freshness = Freshness::Scraped(Scraping::every(SimDuration::from_millis(3)));
+        let simulation = simulation
+            .instance(Instance::new(config.clone()).max_adapters(4))
+            .instance(Instance::new(config).max_adapters(4))
+            .latency(affine(1))
+            .requests(Replay::new(requests.clone()).expect("in order of arrival"))
+            .wiring(wiring)
+            .router(
+                move |request: &RequestView<'_>, cx: &mut GatewayContext<'_>| {
+                    let mut views = views.lock().expect("one thread");
+                    views.extend(cx.endpoints.iter().map(|view| format!("{view:?}")));
+                    Some(EndpointId::new(request.id.get() % 2).into())
+                },
+            );
+        simulation.run().expect("valid");
+        Arc::into_inner(seen).expect("the run is over").into_inner()
+    };
+    let counted = seen(Simulation::new()).expect("one thread");
+    assert!(counted.iter().any(|view| view.contains("adapter-2")));
+    let stepped = seen(Simulation::new().step_by_step());
+    assert_eq!(counted, stepped.expect("one thread"));
 }
 
 proptest! {

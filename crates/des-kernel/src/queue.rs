@@ -7,7 +7,9 @@
 //! insertions.
 //!
 //! The heap holds keys and the numbers of slots, the slots hold the events: an event is written once
-//! and read once, however large it is. `benches/queue.rs` has the queues that this one was chosen
+//! and read once, however large it is. One that is before all others when it comes waits in front of the
+//! heap, which most pass by that way in a model of one entity; it is written a second time if another
+//! gets in front of it. `benches/queue.rs` has the queues that this one was chosen
 //! from.
 //!
 //! There is no cancellation: a set of cancelled events would cost a look-up on every pop. Whoever

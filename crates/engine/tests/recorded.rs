@@ -199,6 +199,8 @@ struct Host {
     marks: bool,
     mode: Mode,
     books: Books,
+    /// How often it was known how the engine would be before it had done its steps.
+    foreseen: u32,
     digest: Digest,
 }
 
@@ -322,6 +324,7 @@ impl Host {
                 break;
             };
             let foreseen = self.engine.stats_before(now);
+            let due = self.engine.next_wake().filter(|&due| due < now);
             while let Some(due) = self.engine.next_wake().filter(|&due| due < now) {
                 let before = self.books.but_tokens();
                 self.advance(due, now);
@@ -329,6 +332,7 @@ impl Host {
             }
             if let Some(foreseen) = foreseen {
                 assert_eq!(foreseen, self.engine.stats());
+                self.foreseen += u32::from(due.is_some());
             }
             while let Some(entry) = self.inputs.first_entry()
                 && entry.key().0 == now
@@ -475,7 +479,7 @@ fn books(
     scheduling: Scheduling,
     seed: u64,
     mode: Mode,
-) -> Books {
+) -> (Books, u32) {
     let mut numbers = Numbers(seed << 32 | 1 << 16 | order as u64);
     let prefix_caching = !numbers.one_in(4);
     let mut config = config(&mut numbers, scheduling, prefix_caching);
@@ -494,15 +498,18 @@ fn books(
         marks: true,
         mode,
         books: Books::default(),
+        foreseen: 0,
         digest: Digest(0),
     };
     host.load();
     host.run();
-    host.books.settled()
+    (host.books.settled(), host.foreseen)
 }
 
-/// Whether so many loads give the same in these modes as step by step.
-fn compare(latency: &Arc<dyn LatencyModel>, modes: &[Mode], loads: u64) {
+/// Whether so many loads give the same in these modes as step by step. How often it was known how an engine
+/// would be before it had done its steps.
+fn compare(latency: &Arc<dyn LatencyModel>, modes: &[Mode], loads: u64) -> u32 {
+    let mut known = 0;
     let orders = [
         Order::Fcfs,
         Order::Priority,
@@ -514,20 +521,23 @@ fn compare(latency: &Arc<dyn LatencyModel>, modes: &[Mode], loads: u64) {
         for scheduling in [Scheduling::Synchronous, Scheduling::Asynchronous] {
             for seed in 0..loads {
                 let books = |mode| books(latency.clone(), order, scheduling, seed, mode);
-                let expected = books(Mode::StepByStep);
+                let (expected, _) = books(Mode::StepByStep);
                 // Some loads never end, and are left at different times.
                 if expected.unended {
                     continue;
                 }
                 for &mode in modes {
+                    let (books, foreseen) = books(mode);
+                    known += foreseen;
                     assert!(
-                        books(mode) == expected,
+                        books == expected,
                         "{order:?}, {scheduling:?}, load {seed}, {mode:?}"
                     );
                 }
             }
         }
     }
+    known
 }
 
 #[test]
@@ -543,7 +553,23 @@ fn an_engine_that_nobody_looks_at_while_it_decodes_does_the_same() {
             .per_token(SimDuration::from_micros(30))
             .per_context(SimDuration::from_nanos(context));
         let latency: Arc<dyn LatencyModel> = Arc::new(affine);
-        compare(&latency, &[Mode::Late], COMPARED / 4);
+        let known = compare(&latency, &[Mode::Late], COMPARED / 4);
+        assert!(known > 100, "{known} times");
+    }
+}
+
+#[test]
+fn steps_of_seconds_and_of_hours_are_counted_like_others() {
+    // Two of them last longer than 64 bits of the clock can tell, and one more than any step may.
+    for seconds in [1, 2_500, 10_000] {
+        let affine = Affine::new(SimDuration::from_secs(seconds))
+            .per_context(SimDuration::from_millis(seconds));
+        let latency: Arc<dyn LatencyModel> = Arc::new(affine);
+        compare(
+            &latency,
+            &[Mode::Counted, Mode::Ahead, Mode::Late],
+            COMPARED / 10,
+        );
     }
 }
 
@@ -568,6 +594,7 @@ fn digest(order: Order, scheduling: Scheduling, prefix_caching: bool, step_by_st
             marks: false,
             mode: Mode::Counted,
             books: Books::default(),
+            foreseen: 0,
             digest,
         };
         host.load();

@@ -30,6 +30,26 @@ pub struct HostCosts {
     pub deliver_per_sequence: SimDuration,
 }
 
+impl HostCosts {
+    /// Of planning and submitting a step of so many sequences.
+    #[inline]
+    pub fn scheduling(&self, sequences: u64) -> SimDuration {
+        self.schedule + self.schedule_per_sequence * sequences
+    }
+
+    /// Of applying the output of such a step.
+    #[inline]
+    pub fn updating(&self, sequences: u64) -> SimDuration {
+        self.update + self.update_per_sequence * sequences
+    }
+
+    /// For which so many tokens that leave together keep the output process busy.
+    #[inline]
+    pub fn handing_out(&self, sequences: u64) -> SimDuration {
+        self.deliver_per_sequence * sequences
+    }
+}
+
 /// The file form, in microseconds.
 #[expect(clippy::struct_field_names, reason = "keys of files carry their unit")]
 #[derive(Serialize, Deserialize)]

@@ -37,7 +37,10 @@ impl DecodeLaw {
         }
     }
 
-    /// The law of the steps after the first `steps`, which are at most as many as it has.
+    /// The law of the steps after the first `steps`.
+    ///
+    /// # Panics
+    /// If it has fewer steps than that.
     #[must_use]
     pub fn after(self, steps: u64) -> Self {
         Self {

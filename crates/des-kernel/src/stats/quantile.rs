@@ -8,7 +8,7 @@ use super::{closest_ranks, interpolate};
 /// All values, for exact quantiles; or, [beyond a limit](Self::limited), for close ones.
 ///
 /// Equal values share one entry of 16 bytes, so that memory follows the number of *distinct*
-/// values; unsorted ones take as much again at most, and three times that while they are sorted. Values
+/// values; unsorted ones take as much again at most, or 2 MB, and three times that while they are sorted. Values
 /// are sorted when a quantile is asked for, or when the unsorted ones outgrow the sorted. For
 /// quantiles in constant memory from the first value on use a [`Sketch`](super::Sketch).
 ///
@@ -106,6 +106,14 @@ impl Quantiles {
             return;
         }
         if let Some(packed) = Packed::new(value, times) {
+            // What is always the same takes one entry.
+            let untallied = self.recent.get_mut(self.tallied..);
+            if let Some(last) = untallied.and_then(<[_]>::last_mut)
+                && let Some(both) = last.and(packed)
+            {
+                *last = both;
+                return;
+            }
             self.recent.push(packed);
             self.compact_if_many();
         } else {

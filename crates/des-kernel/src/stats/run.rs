@@ -37,6 +37,14 @@ impl Packed {
         self.0 & ((1 << TIMES_BITS) - 1)
     }
 
+    /// Both in one, if they are of one value.
+    #[inline]
+    pub(super) fn and(self, other: Self) -> Option<Self> {
+        (self.value() == other.value())
+            .then(|| Self::new(self.value(), self.times() + other.times()))
+            .flatten()
+    }
+
     #[inline]
     pub(super) const fn unpack(self) -> Run {
         Run {

@@ -321,7 +321,7 @@ impl Engine {
 
         let host = &self.config.host;
         let sequences = u64::from(plan.sequences());
-        let submit = self.wake + Fine::from(host.schedule + host.schedule_per_sequence * sequences);
+        let submit = self.wake + Fine::from(host.scheduling(sequences));
         let at = floor(submit);
         for &load in &plan.loads {
             report(EngineEvent::KvLoad { at, load });
@@ -370,8 +370,7 @@ impl Engine {
             .in_flight
             .front()
             .expect("the core waits only while a batch is in flight");
-        let update =
-            host.update + host.update_per_sequence * u64::from(oldest.state.shape.sequences());
+        let update = host.updating(oldest.state.shape.sequences().into());
         self.phase = Phase::Apply;
         self.wake = free.max(oldest.state.end) + Fine::from(update);
     }
@@ -410,8 +409,8 @@ impl Engine {
         }
         let host = &self.config.host;
         // One process detokenises and streams, batch after batch.
-        self.output_free = self.wake.max(self.output_free)
-            + Fine::from(host.deliver_per_sequence * u64::from(sampled));
+        self.output_free =
+            self.wake.max(self.output_free) + Fine::from(host.handing_out(sampled.into()));
         let at = floor(self.output_free + Fine::from(host.deliver));
         self.delivered = at;
         let output = &mut self.output;

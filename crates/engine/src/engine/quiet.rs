@@ -99,15 +99,12 @@ impl Engine {
             return None;
         }
         let [oldest, newest] = self.decodes_in_flight()?;
-        if !oldest.is_counted() || self.scheduler.certain_decodes() == 0 {
+        if !oldest.is_counted() || !self.scheduler.is_next_plain() {
             return None;
         }
         let host = &self.config.host;
-        let decodes = u64::from(self.scheduler.decoding());
-        let schedule = host.schedule + host.schedule_per_sequence * decodes;
-        let sequences = u64::from(newest.shape.sequences());
-        let update = host.update + host.update_per_sequence * sequences;
-        let submit = self.wake + Fine::from(schedule);
+        let submit = self.wake + Fine::from(host.scheduling(self.scheduler.decoding().into()));
+        let update = host.updating(newest.shape.sequences().into());
         Some(submit.max(newest.end) + Fine::from(update))
     }
 
@@ -138,8 +135,8 @@ impl Engine {
         Some(Quiet {
             law,
             computed,
-            schedule: Fine::from(host.schedule + host.schedule_per_sequence * u64::from(count)),
-            update: Fine::from(host.update + host.update_per_sequence * u64::from(fewest)),
+            schedule: Fine::from(host.scheduling(count.into())),
+            update: Fine::from(host.updating(fewest.into())),
             is_even: in_flight == [count; 2],
         })
     }

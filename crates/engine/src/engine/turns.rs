@@ -63,11 +63,15 @@ impl Engine {
         let host = &self.config.host;
         let [oldest, newest] = *turns;
         // No instant of the run is further from its beginning than this.
-        let costs = host.schedule + host.update + host.deliver;
-        let each =
-            host.schedule_per_sequence + host.update_per_sequence + host.deliver_per_sequence;
         let sequences = count.max(oldest.sequences).max(newest.sequences);
-        let turn = law.step(law.steps()) + Fine::from(costs + each * sequences);
+        let costs = [
+            host.scheduling(sequences),
+            host.updating(sequences),
+            host.handing_out(sequences),
+            host.deliver,
+        ];
+        let longest = law.step(law.steps()).min(LONGEST_STEP);
+        let turn = longest + costs.map(Fine::from).into_iter().sum();
         let free = self.wake.max(self.accelerator_free).max(self.output_free);
         let ahead = free.saturating_sub(instant(oldest.start));
         let longest = ahead + turn * u128::from(law.steps() + 1);
@@ -88,9 +92,9 @@ impl Engine {
         let host = &self.config.host;
         let asynchronous = self.config.scheduler.scheduling == Scheduling::Asynchronous;
         let span = |span: SimDuration| T::of(Fine::from(span));
-        let update = |sequences| span(host.update + host.update_per_sequence * sequences);
-        let hand_out = |sequences| span(host.deliver_per_sequence * sequences);
-        let schedule = span(host.schedule + host.schedule_per_sequence * count);
+        let update = |sequences| span(host.updating(sequences));
+        let hand_out = |sequences| span(host.handing_out(sequences));
+        let schedule = span(host.scheduling(count));
         let (update_all, hand_out_all, deliver) =
             (update(count), hand_out(count), span(host.deliver));
         let (mut time, increment) = (T::of(law.step(0)), T::of(law.increment()));

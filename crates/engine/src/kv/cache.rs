@@ -155,11 +155,19 @@ impl KvCache {
         self.new_blocks(table, hits, tokens) + self.revived(hits)
     }
 
-    /// Whether `free` blocks suffice for `table` to reach `tokens` tokens, with `hits` shared.
-    pub fn fits(&self, table: &BlockTable, hits: &[BlockId], tokens: u32, free: u32) -> bool {
+    /// How many new blocks `table` takes to reach `tokens` tokens with `hits` shared, if `free` blocks
+    /// suffice for them and for the hits that are free.
+    pub fn fits(
+        &self,
+        table: &BlockTable,
+        hits: &[BlockId],
+        tokens: u32,
+        free: u32,
+    ) -> Option<u32> {
         let new = self.new_blocks(table, hits, tokens);
         // How many hits are free matters only if there is not enough for all of them.
-        new + block_count(hits.len()) <= free || new + self.revived(hits) <= free
+        let fits = new + block_count(hits.len()) <= free || new + self.revived(hits) <= free;
+        fits.then_some(new)
     }
 
     /// Those of `hits` that are free: who shares one takes it.
@@ -187,10 +195,9 @@ impl KvCache {
     }
 
     fn extend(&mut self, table: &mut BlockTable, hits: &[BlockId], tokens: u32) -> bool {
-        if !self.fits(table, hits, tokens, self.free()) {
+        let Some(new) = self.fits(table, hits, tokens, self.free()) else {
             return false;
-        }
-        let new = self.new_blocks(table, hits, tokens);
+        };
         debug_assert!(
             hits.is_empty() || table.is_empty(),
             "hits are the beginning of a table"

@@ -139,9 +139,8 @@ impl Scheduler {
         };
         let free = self.kv.free().saturating_sub(reserved);
         let limit = self.config.max_model_len;
-        if !self.kv.fits(&sequence.table, hits, gate.min(limit), free)
-            || !self.kv.allocate(&mut sequence.table, hits, end.min(limit))
-        {
+        let fits = self.kv.fits(&sequence.table, hits, gate.min(limit), free);
+        if fits.is_none() || !self.kv.allocate(&mut sequence.table, hits, end.min(limit)) {
             return Scan::Stopped;
         }
         let request = sequence.id;

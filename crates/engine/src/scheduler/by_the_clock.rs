@@ -242,6 +242,12 @@ impl Scheduler {
         self.steady.quiet_from(self.clock.planned).min(blocks)
     }
 
+    /// Whether the next step is certain to be a matter of counting, whatever is in flight: somebody who is
+    /// to be looked at may have got the last token with a batch that is named.
+    pub(crate) fn is_next_plain(&self) -> bool {
+        self.certain_decodes() > 0 && !self.steady.anybody_due(self.clock.planned)
+    }
+
     /// Takes blocks and makes others findable for all who are due in the plan of a step, besides those
     /// `taken` by the clock; nothing, if somebody ends or the free ones might not suffice.
     fn visit_due(&mut self, taken: u32) -> bool {

@@ -191,7 +191,7 @@ impl Steady {
         (self.count, context)
     }
 
-    /// The same in so many steps.
+    /// All of them compute so many tokens, one in each step.
     pub(super) fn pass(&mut self, steps: u64) {
         self.context += u64::from(self.count) * steps;
     }

@@ -84,7 +84,7 @@ fn an_engine_that_only_decodes_says_until_when() {
             engine.advance(now, &mut |_| {});
         }
         let quiet = engine.quiet_until().expect("it decodes");
-        let mut steps = 0;
+        let (mut steps, mut seen) = (0, None);
         // How it will be in its 20th step from now is known before.
         let ahead = engine.next_wake().expect("it decodes") + SimDuration::from_millis(195);
         let foreseen = engine.stats_before(ahead);
@@ -94,8 +94,8 @@ fn an_engine_that_only_decodes_says_until_when() {
             None
         );
         while let Some(now) = engine.next_wake().filter(|&now| now < quiet) {
-            if now >= ahead && steps == 20 {
-                assert_eq!(foreseen, Some(engine.stats()), "{scheduling:?}");
+            if seen.is_none() && now >= ahead {
+                seen = Some(engine.stats());
             }
             steps += 1;
             engine.advance(now, &mut |event| {
@@ -110,11 +110,43 @@ fn an_engine_that_only_decodes_says_until_when() {
             });
         }
         assert!(steps > 80, "{scheduling:?}: {steps} steps");
+        assert_eq!(foreseen, seen, "{scheduling:?}");
         // Another request is planned as soon as it may be.
         let next = engine.next_wake().expect("it decodes");
         engine.submit(next, request(1, 0, 8, 1));
         assert_eq!(engine.quiet_until(), engine.next_wake());
     }
+}
+
+#[test]
+fn the_step_before_a_prefill_is_foreseen() {
+    let mut config = EngineConfig::default();
+    config.scheduler.max_model_len = 200;
+    let latency = Arc::new(Affine::new(SimDuration::from_millis(10)));
+    let engine = Engine::new(config, latency, Policies::fcfs());
+    let mut engine = engine.expect("the settings are in range");
+    engine.submit(ms(0), request(0, 0, 8, 100).repeatable_up_to(0));
+    for _ in 0..10 {
+        let now = engine.next_wake().expect("it decodes");
+        engine.advance(now, &mut |_| {});
+    }
+    let now = engine.next_wake().expect("it decodes");
+    engine.submit(now, request(1, 0, 8, 100).repeatable_up_to(0));
+    engine.advance(now, &mut |_| {});
+    // Now a step of decodes runs, and one with the prefill waits behind it.
+    let next = engine.next_wake().expect("it decodes");
+    let after = next + SimDuration::from_millis(10);
+    assert_eq!(engine.quiet_until(), Some(after));
+    engine.advance(next, &mut |event| {
+        let quiet = !matches!(event, EngineEvent::Request(_) | EngineEvent::FirstTokens(_));
+        assert!(quiet, "{event:?}");
+    });
+    assert_eq!(engine.next_wake(), Some(after));
+    let mut first = false;
+    engine.advance(after, &mut |event| {
+        first |= matches!(event, EngineEvent::FirstTokens(_));
+    });
+    assert!(first, "the prefill is over");
 }
 
 #[test]
