@@ -263,11 +263,13 @@ impl Quantiles {
         self.tally = self.tally();
         self.tallied = 0;
         let mut recent = core::mem::take(&mut self.recent);
+        if self.rounded {
+            for run in &mut recent {
+                *run = run.map(rounded);
+            }
+        }
         radix::sort(&mut recent);
         self.sorted = merged(&self.sorted, &recent);
-        if self.rounded {
-            self.round();
-        }
         self.round_if_many();
     }
 

@@ -37,6 +37,12 @@ impl Packed {
         self.0 & ((1 << TIMES_BITS) - 1)
     }
 
+    /// Of a value that is not larger by bits than this one, as often.
+    #[inline]
+    pub(super) fn map(self, value: impl FnOnce(u64) -> u64) -> Self {
+        Self(value(self.value()) << TIMES_BITS | self.times())
+    }
+
     /// Both in one, if they are of one value.
     #[inline]
     pub(super) fn and(self, other: Self) -> Option<Self> {
