@@ -6,7 +6,7 @@
 //! what the engine [foretells](foretoken_engine::Engine::stats_before), if it does.) What it tells is
 //! the same as if it had been told in time; only levels have to be put in order ([`Levels`]).
 
-use foretoken_des_kernel::{SimDuration, SimTime};
+use foretoken_des_kernel::{SimDuration, SimTime, sort_by_digits};
 use foretoken_engine::EngineEvent;
 use foretoken_metrics::{DecodeSteps, LevelRecord, MetricSink, StepRecord};
 use foretoken_workload::{DecodeRun, RequestId, TokenRun};
@@ -95,7 +95,7 @@ impl Levels {
         self.order.clear();
         if keys.clone().all(|key| key.is_some()) {
             self.order.extend(keys.flatten());
-            self.order.sort_unstable();
+            sort_by_digits(&mut self.order, |key| key / PLACES);
             for key in &self.order {
                 let place = usize::try_from(key % PLACES).expect("a place fits");
                 let (at, level) = &self.untold[place];

@@ -284,7 +284,7 @@ impl<S: MetricSink> World<S> {
     fn dispatch(
         &mut self,
         gateway: usize,
-        request: Request,
+        request: Box<Request>,
         placement: Placement,
         cx: &mut Context<'_, Event>,
     ) {
@@ -331,7 +331,7 @@ impl<S: MetricSink> World<S> {
         if delay.is_zero() {
             self.deliver(request, cx);
         } else {
-            cx.at(cx.now() + delay, Event::Deliver(Box::new(request)));
+            cx.at(cx.now() + delay, Event::Deliver(request));
         }
     }
 
@@ -437,7 +437,7 @@ impl<S: MetricSink> Model for World<S> {
                 component.responded(cx.now(), request, response);
                 self.settle_gateway(gateway, cx);
             }
-            Event::Deliver(request) => self.deliver(*request, cx),
+            Event::Deliver(request) => self.deliver(request, cx),
             Event::HandOver { request } => self.hand_over(request, cx),
             Event::Read { request, blocks } => self.read(request, blocks, cx),
             Event::Links { asked } if self.links.wake_up.takes(asked) => self.move_blocks(cx),

@@ -20,7 +20,7 @@ use crate::error::Error;
 
 impl<S: MetricSink> World<S> {
     /// A request reaches the endpoint that serves it, or the one that computes its prompt.
-    pub(super) fn deliver(&mut self, request: Request, cx: &mut Context<'_, Event>) {
+    pub(super) fn deliver(&mut self, request: Box<Request>, cx: &mut Context<'_, Event>) {
         self.catch_up_with(request.id, cx.now());
         // It may have been lost or cancelled on its way.
         let Some(flight) = self.flights.get_mut(&request.id) else {
@@ -31,7 +31,7 @@ impl<S: MetricSink> World<S> {
             let engine = index(prefill.endpoint);
             let leg = request.for_prefill();
             flight.leg = Leg::Prefilling {
-                request: Box::new(request),
+                request,
                 done: false,
             };
             let instance = &mut self.engines[engine].engine;
@@ -60,7 +60,7 @@ impl<S: MetricSink> World<S> {
         };
         let engine = index(flight.placement.endpoint);
         let instance = &mut self.engines[engine].engine;
-        instance.submit_remote(cx.now(), *request, KvTransfer::consume());
+        instance.submit_remote(cx.now(), request, KvTransfer::consume());
         self.stand(id, Standing::Waiting);
         self.settle(engine, cx);
     }

@@ -38,6 +38,8 @@ impl<S: MetricSink> World<S> {
         let Some(request) = self.load.component.draw() else {
             return;
         };
+        // It is handed on many times.
+        let request = Box::new(request);
         if request.arrival != cx.now() {
             self.failure = Some(Error::Policy {
                 policy: "Workload".to_owned(),

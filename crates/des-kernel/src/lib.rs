@@ -72,6 +72,7 @@ pub mod rng;
 pub mod stats;
 pub mod time;
 
+mod digits;
 mod generation;
 mod heap;
 mod kernel;
@@ -82,6 +83,7 @@ mod rank;
 mod stop;
 
 pub use digest::{Digest, EventDigest, Fingerprint};
+pub use digits::sort_by_digits;
 pub use generation::Generation;
 pub use kernel::{Context, Kernel, Model};
 pub use observer::Observer;

@@ -127,11 +127,10 @@ impl SimRng {
         }
     }
 
-    /// Draws what [`shuffle`](Self::shuffle) draws for `len` items, for whom their order does not matter.
+    /// Passes over what [`shuffle`](Self::shuffle) draws for `len` items, for whom their order does not matter:
+    /// in one jump, as if none of its draws had to be rejected.
     pub fn pass_shuffle(&mut self, len: usize) {
-        for last in (1..len).rev() {
-            self.index(last + 1);
-        }
+        self.0.advance(len.saturating_sub(1) as u128);
     }
 
     /// A uniform index into `len` items.

@@ -12,11 +12,11 @@
 
 mod level;
 mod quantile;
-mod radix;
 mod run;
 mod sketch;
 mod tally;
 mod wide;
+mod window;
 
 pub use level::{Level, LevelTimes};
 pub use quantile::Quantiles;

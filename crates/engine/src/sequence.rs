@@ -72,7 +72,7 @@ pub(crate) struct Sequence {
 /// What a sequence came with, and what it gathers outside the steps.
 #[derive(Debug)]
 pub(crate) struct Origin {
-    pub(crate) request: Request,
+    pub(crate) request: Box<Request>,
     pub(crate) transfer: KvTransfer,
     pub(crate) preemptions: u32,
     /// Whether it belongs to the static batch that is served.
@@ -84,7 +84,7 @@ pub(crate) struct Origin {
 }
 
 impl Sequence {
-    pub(crate) fn new(request: Request, transfer: KvTransfer, max_model_len: u32) -> Self {
+    pub(crate) fn new(request: Box<Request>, transfer: KvTransfer, max_model_len: u32) -> Self {
         let prompt = request.prompt.tokens();
         let room = max_model_len.saturating_sub(prompt).max(1);
         Self {

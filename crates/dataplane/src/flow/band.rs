@@ -18,7 +18,7 @@ const IDLE_BAND: SimDuration = SimDuration::from_secs(600);
 /// A request that waits.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    pub(super) request: Request,
+    pub(super) request: Box<Request>,
     pub(super) bytes: u64,
     pub(super) enqueued: SimTime,
     /// How long it may wait while the pool has endpoints.

@@ -83,7 +83,7 @@ pub struct FlowControl {
 #[non_exhaustive]
 pub struct Cycle {
     /// The request that is let go.
-    pub dispatched: Option<Request>,
+    pub dispatched: Option<Box<Request>>,
     /// Requests in flight that are to be cancelled, to make room.
     pub evict: Vec<RequestId>,
     /// The band that stopped the cycle: it and those below wait, whether they hold something or not.
@@ -97,7 +97,7 @@ pub struct Cycle {
 #[non_exhaustive]
 pub struct Rejection {
     /// The request.
-    pub request: Request,
+    pub request: Box<Request>,
     /// Why.
     pub reason: RejectReason,
 }
@@ -155,7 +155,7 @@ impl FlowControl {
     pub fn enqueue(
         &mut self,
         now: SimTime,
-        request: Request,
+        request: impl Into<Box<Request>>,
         bytes: u64,
     ) -> Result<(), Box<Rejection>> {
         self.enqueue_within(now, request, bytes, None)
@@ -169,10 +169,11 @@ impl FlowControl {
     pub fn enqueue_within(
         &mut self,
         now: SimTime,
-        request: Request,
+        request: impl Into<Box<Request>>,
         bytes: u64,
         ttl: Option<SimDuration>,
     ) -> Result<(), Box<Rejection>> {
+        let request = request.into();
         let all = self
             .bands
             .iter()

@@ -14,7 +14,7 @@ use crate::view::{EndpointId, EndpointView, GatewayContext};
 
 /// A request in hand.
 pub(super) struct Decision {
-    pub(super) request: Request,
+    pub(super) request: Box<Request>,
     /// The endpoints that exist for it, where these are not the pool of the moment: it names a subset, or
     /// its placement takes effect later.
     candidates: Option<Vec<EndpointView>>,
@@ -34,7 +34,7 @@ impl Gateway {
     pub(super) fn admit(
         &mut self,
         now: SimTime,
-        request: Request,
+        request: Box<Request>,
         out: Out<'_>,
     ) -> Result<(), DataplaneError> {
         // Envoy's hint narrows the pool; only what it leaves exists for this request.

@@ -114,9 +114,10 @@ impl Gateway {
     pub fn submit(
         &mut self,
         now: SimTime,
-        mut request: Request,
+        request: impl Into<Box<Request>>,
         out: Out<'_>,
     ) -> Result<(), DataplaneError> {
+        let mut request = request.into();
         let model = request.model.as_deref();
         if let Some(target) = self.rewrite.target(model, &mut self.streams.rewrite) {
             request.model.clone_from(&target.model);

@@ -121,7 +121,7 @@ pub enum GatewayEvent {
     /// It goes on its way.
     Dispatch {
         /// The request.
-        request: Request,
+        request: Box<Request>,
         /// Where to.
         placement: Placement,
     },

@@ -46,11 +46,14 @@ impl Default for MaxScorePicker {
 impl Picker for MaxScorePicker {
     fn pick(&mut self, totals: &[f64], rng: &mut SimRng, picks: &mut Vec<usize>) {
         let count = count(self.max_endpoints);
-        if let Some(best) = lone_best(totals).filter(|_| count == 1) {
+        let best = best(totals).filter(|_| count == 1);
+        if let Some(best) = best
+            && (best.is_alone || self.ties == Ties::First)
+        {
             if self.ties == Ties::Random {
                 rng.pass_shuffle(totals.len());
             }
-            picks.push(best);
+            picks.push(best.place);
             return;
         }
         self.order.clear();
@@ -58,7 +61,12 @@ impl Picker for MaxScorePicker {
         if self.ties == Ties::Random {
             rng.shuffle(&mut self.order);
         }
-        take_largest(&self.order, totals, count, picks);
+        if let Some(best) = best {
+            let is_best = |&&place: &&usize| totals[place].total_cmp(&best.total).is_eq();
+            picks.extend(self.order.iter().find(is_best));
+        } else {
+            take_largest(&self.order, totals, count, picks);
+        }
     }
 }
 
@@ -139,21 +147,39 @@ fn count(max_endpoints: i64) -> usize {
     usize::try_from(max_endpoints.max(1)).unwrap_or(usize::MAX)
 }
 
-/// The place of the largest total, if there is one.
-fn lone_best(totals: &[f64]) -> Option<usize> {
+/// The first of the largest totals.
+#[derive(Clone, Copy)]
+struct Best {
+    place: usize,
+    total: f64,
+    /// Whether no other is as large.
+    is_alone: bool,
+}
+
+fn best(totals: &[f64]) -> Option<Best> {
     let (&first, rest) = totals.split_first()?;
-    let (mut best, mut most, mut ties) = (0, first, false);
-    for (place, total) in (1..).zip(rest) {
-        if *total < most {
+    let mut best = Best {
+        place: 0,
+        total: first,
+        is_alone: true,
+    };
+    for (place, &total) in (1..).zip(rest) {
+        if total < best.total {
             continue;
         }
-        match total.total_cmp(&most) {
-            Ordering::Greater => (best, most, ties) = (place, *total, false),
-            Ordering::Equal => ties = true,
+        match total.total_cmp(&best.total) {
+            Ordering::Greater => {
+                best = Best {
+                    place,
+                    total,
+                    is_alone: true,
+                };
+            }
+            Ordering::Equal => best.is_alone = false,
             Ordering::Less => {}
         }
     }
-    (!ties).then_some(best)
+    Some(best)
 }
 
 /// Takes the `count` places with the largest keys, the largest first; of equals, who is first in

@@ -1,9 +1,10 @@
 //! Exact quantiles.
 
-use super::radix;
 use super::run::{Packed, Run, merged, tally_of};
 use super::tally::Tally;
+use super::window::Window;
 use super::{closest_ranks, interpolate};
+use crate::digits::sort_by_digits;
 
 /// All values, for exact quantiles; or, [beyond a limit](Self::limited), for close ones.
 ///
@@ -36,6 +37,8 @@ pub struct Quantiles {
     tallied: usize,
     /// Strictly increasing in value.
     sorted: Vec<Run>,
+    /// Counts most of them while nobody asks.
+    window: Window,
     /// In the order in which they came, and as they came, even if all are rounded in the end.
     recent: Vec<Packed>,
     /// More distinct values than this are rounded.
@@ -60,6 +63,7 @@ impl Quantiles {
             tally: Tally::new(),
             tallied: 0,
             sorted: Vec::new(),
+            window: Window::new(),
             recent: Vec::new(),
             limit: None,
             rounded: false,
@@ -127,6 +131,11 @@ impl Quantiles {
     /// # Panics
     /// If more than 2^64 values are recorded in all.
     pub fn merge(&mut self, other: &Self) {
+        if other.window.is_open() {
+            let mut other = other.clone();
+            other.compact();
+            return self.merge(&other);
+        }
         // What is merged is tallied already, before it was rounded.
         self.tally = self.tally();
         self.tally.merge(&other.tally());
@@ -157,7 +166,7 @@ impl Quantiles {
 
     /// `true` without values.
     pub const fn is_empty(&self) -> bool {
-        self.sorted.is_empty() && self.recent.is_empty()
+        self.tally.is_empty() && self.recent.is_empty()
     }
 
     /// The mean.
@@ -229,6 +238,29 @@ impl Quantiles {
     #[inline]
     fn compact_if_many(&mut self) {
         if self.recent.len() > SMALL.max(2 * self.sorted.len()) {
+            self.make_room();
+        }
+    }
+
+    /// Counts what came as far as there are counters, or sorts it.
+    #[cold]
+    fn make_room(&mut self) {
+        self.tally_recent();
+        if self.window.is_open() {
+            self.window.count_most(&mut self.recent);
+            self.tallied = self.recent.len();
+        }
+        if self.recent.len() > SMALL / 2 {
+            self.sort_recent();
+        }
+        if !self.window.is_open() && !self.rounded {
+            self.window = Window::over(&self.sorted);
+            let window = &mut self.window;
+            self.sorted
+                .retain(|run| !window.count(run.value, run.times));
+        }
+        let distinct = self.sorted.len() + self.window.distinct();
+        if self.limit.is_some_and(|limit| distinct > limit) {
             self.compact();
         }
     }
@@ -257,20 +289,36 @@ impl Quantiles {
 
     /// Sorts all runs and joins those of equal value; rounds them if they are too many.
     fn compact(&mut self) {
-        if self.recent.is_empty() {
-            return;
+        self.close_window();
+        if !self.recent.is_empty() {
+            self.tally_recent();
+            self.sort_recent();
+            self.recent = Vec::new();
         }
+        self.round_if_many();
+    }
+
+    fn tally_recent(&mut self) {
         self.tally = self.tally();
-        self.tallied = 0;
-        let mut recent = core::mem::take(&mut self.recent);
+        self.tallied = self.recent.len();
+    }
+
+    fn sort_recent(&mut self) {
         if self.rounded {
-            for run in &mut recent {
+            for run in &mut self.recent {
                 *run = run.map(rounded);
             }
         }
-        radix::sort(&mut recent);
-        self.sorted = merged(&self.sorted, &recent);
-        self.round_if_many();
+        sort_by_digits(&mut self.recent, Packed::value);
+        self.sorted = merged(&self.sorted, &self.recent);
+        self.recent.clear();
+        self.tallied = 0;
+    }
+
+    fn close_window(&mut self) {
+        if self.window.is_open() {
+            self.sorted = merged(&self.sorted, &self.window.close());
+        }
     }
 
     fn round_if_many(&mut self) {
@@ -281,6 +329,7 @@ impl Quantiles {
 
     /// Rounds the sorted values, and all that will be sorted.
     fn round(&mut self) {
+        self.close_window();
         self.rounded = true;
         self.index = Index::new();
         for run in core::mem::take(&mut self.sorted) {

@@ -50,12 +50,14 @@ impl Packed {
             .then(|| Self::new(self.value(), self.times() + other.times()))
             .flatten()
     }
+}
 
+impl From<Packed> for Run {
     #[inline]
-    pub(super) const fn unpack(self) -> Run {
-        Run {
-            value: self.value(),
-            times: self.times(),
+    fn from(packed: Packed) -> Self {
+        Self {
+            value: packed.value(),
+            times: packed.times(),
         }
     }
 }
@@ -78,7 +80,7 @@ pub(super) fn tally_of(runs: &[Packed]) -> Tally {
 }
 
 /// Both in order of value, with one entry for each.
-pub(super) fn merged(left: &[Run], right: &[Packed]) -> Vec<Run> {
+pub(super) fn merged<R: Copy + Into<Run>>(left: &[Run], right: &[R]) -> Vec<Run> {
     let mut all = Vec::<Run>::with_capacity(left.len() + right.len());
     let mut add = |run: Run| match all.last_mut() {
         Some(last) if last.value == run.value => last.times += run.times,
@@ -86,14 +88,14 @@ pub(super) fn merged(left: &[Run], right: &[Packed]) -> Vec<Run> {
     };
     let (mut lefts, mut rights) = (0, 0);
     // Which side comes next is as good as random: it is chosen without a branch.
-    while let (Some(&left), Some(right)) = (left.get(lefts), right.get(rights)) {
-        let right = right.unpack();
+    while let (Some(&left), Some(&right)) = (left.get(lefts), right.get(rights)) {
+        let right: Run = right.into();
         let first = left.value <= right.value;
         add(if first { left } else { right });
         lefts += usize::from(first);
         rights += usize::from(!first);
     }
     left[lefts..].iter().for_each(|&run| add(run));
-    right[rights..].iter().for_each(|run| add(run.unpack()));
+    right[rights..].iter().for_each(|&run| add(run.into()));
     all
 }

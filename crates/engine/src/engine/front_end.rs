@@ -12,7 +12,7 @@ impl Engine {
     ///
     /// A request that can never be served is rejected: the report comes with the next
     /// [`advance`](Self::advance).
-    pub fn submit(&mut self, now: SimTime, request: Request) {
+    pub fn submit(&mut self, now: SimTime, request: impl Into<Box<Request>>) {
         self.submit_remote(now, request, KvTransfer::local());
     }
 
@@ -23,7 +23,13 @@ impl Engine {
     /// even if the request is aborted before. A rejected request takes up nothing and says so with its
     /// rejection only: whoever offered KV to it hears nothing from vLLM either, and frees its blocks
     /// when it is tired of waiting.
-    pub fn submit_remote(&mut self, now: SimTime, request: Request, transfer: KvTransfer) {
+    pub fn submit_remote(
+        &mut self,
+        now: SimTime,
+        request: impl Into<Box<Request>>,
+        transfer: KvTransfer,
+    ) {
+        let request = request.into();
         self.now = self.now.max(now);
         if let Some(reason) = self.never_served(&request) {
             let what = Lifecycle::Rejected { reason };

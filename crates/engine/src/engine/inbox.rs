@@ -12,7 +12,7 @@ use crate::connector::KvTransfer;
 ///
 /// Most are ready in the order in which they come: they are put at the end and taken from the front.
 #[derive(Debug, Default)]
-pub(super) struct Inbox(VecDeque<(SimTime, Request, KvTransfer)>);
+pub(super) struct Inbox(VecDeque<(SimTime, Box<Request>, KvTransfer)>);
 
 impl Inbox {
     pub(super) fn len(&self) -> usize {
@@ -29,20 +29,20 @@ impl Inbox {
         self.0.front().map(|(ready, ..)| *ready)
     }
 
-    pub(super) fn push(&mut self, ready: SimTime, request: Request, transfer: KvTransfer) {
+    pub(super) fn push(&mut self, ready: SimTime, request: Box<Request>, transfer: KvTransfer) {
         let later = self.0.iter().rev().take_while(|(other, ..)| *other > ready);
         let place = self.0.len() - later.count();
         self.0.insert(place, (ready, request, transfer));
     }
 
     /// Takes out the next one, if it is ready at `now`.
-    pub(super) fn pop_until(&mut self, now: SimTime) -> Option<(Request, KvTransfer)> {
+    pub(super) fn pop_until(&mut self, now: SimTime) -> Option<(Box<Request>, KvTransfer)> {
         self.next().filter(|&ready| ready <= now)?;
         let next = self.0.pop_front();
         next.map(|(_, request, transfer)| (request, transfer))
     }
 
-    pub(super) fn remove(&mut self, id: RequestId) -> Option<(Request, KvTransfer)> {
+    pub(super) fn remove(&mut self, id: RequestId) -> Option<(Box<Request>, KvTransfer)> {
         let place = self.0.iter().position(|(_, request, _)| request.id == id)?;
         let removed = self.0.remove(place);
         removed.map(|(_, request, transfer)| (request, transfer))

@@ -191,7 +191,7 @@ impl Scheduler {
     ///
     /// # Panics
     /// As [`add_remote`](Self::add_remote).
-    pub fn add(&mut self, now: SimTime, request: Request) {
+    pub fn add(&mut self, now: SimTime, request: impl Into<Box<Request>>) {
         self.add_remote(now, request, KvTransfer::local());
     }
 
@@ -201,7 +201,13 @@ impl Scheduler {
     /// If the id is in use, be it by blocks that are held: ids are unique. If the prompt is longer than
     /// `max_model_len`: the engine rejects such requests. If KV is to cross the border of an engine that
     /// does not [exchange](SchedulerConfig::exchanges_kv) any.
-    pub fn add_remote(&mut self, now: SimTime, request: Request, transfer: KvTransfer) {
+    pub fn add_remote(
+        &mut self,
+        now: SimTime,
+        request: impl Into<Box<Request>>,
+        transfer: KvTransfer,
+    ) {
+        let request = request.into();
         let id = request.id;
         assert!(
             request.prompt.tokens() <= self.config.max_model_len,
