@@ -84,9 +84,9 @@ impl Group {
     /// Gaps each of which came so many times.
     #[inline]
     pub(crate) fn add_run(&mut self, gaps: &[SimDuration], times: u64) {
-        for gap in gaps {
-            self.add_gaps(gap.as_nanos(), times);
-        }
+        self.end_run();
+        let nanos = gaps.iter().map(|gap| gap.as_nanos());
+        self.samples.gaps.record_each(nanos, times);
     }
 
     /// `count` tokens came together with the one before.

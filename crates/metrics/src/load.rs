@@ -90,17 +90,26 @@ impl Load {
     }
 
     pub(crate) fn on_decode_steps(&mut self, steps: &DecodeSteps<'_>) {
-        let (Some(&first), Some(&last)) = (steps.starts.first(), steps.ends.last()) else {
+        if steps.starts.is_empty() {
             return;
-        };
-        let Some(integral) = self.series.current(BUSY, first, last) else {
-            steps.records().for_each(|step| self.on_step(&step));
-            return;
-        };
-        let times = steps.starts.iter().zip(steps.ends);
-        let spans = times.map(|(&start, &end)| end.saturating_since(start));
-        let busy: SimDuration = spans.sum();
-        *integral += u128::from(busy.as_nanos());
+        }
+        let mut busy = SimDuration::ZERO;
+        let mut times = steps.starts.iter().copied().zip(steps.ends.iter().copied());
+        while let Some((start, end)) = times.next() {
+            self.series.add(BUSY, start, end, 1);
+            busy += end.saturating_since(start);
+            // Those that are in its last interval as well.
+            let Some((integral, until)) = self.series.integral(BUSY, end) else {
+                continue;
+            };
+            let mut together = SimDuration::ZERO;
+            for (start, end) in times.clone().take_while(|&(_, end)| end <= until) {
+                together += end.saturating_since(start);
+                times.next();
+            }
+            *integral += u128::from(together.as_nanos());
+            busy += together;
+        }
         let count = steps.starts.len() as u64;
         let engine = self.engine(steps.instance);
         engine.steps += count;
@@ -125,7 +134,8 @@ impl Load {
             engines, series, ..
         } = self;
         if let [lone] = &mut engines[..]
-            && let Some(integral) = series.current(KV_USED, lone.gauges.since(KV_USED), last)
+            && let Some((integral, until)) = series.integral(KV_USED, lone.gauges.since(KV_USED))
+            && last <= until
         {
             *integral += lone.gauges.set_kv_used(used);
             return;

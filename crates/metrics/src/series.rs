@@ -52,19 +52,30 @@ impl<const N: usize> Series<N> {
         }
     }
 
-    /// The integral over the interval that a quantity was added to last, if two instants are both in it: for those
-    /// who add up what is between.
+    /// The integral over the interval that an instant is in, or ends with it, and up to when that is; if there is one
+    /// already: for those who add up what is between.
     #[inline]
-    pub(crate) fn current(
+    pub(crate) fn integral(
         &mut self,
         quantity: usize,
         from: SimTime,
-        to: SimTime,
-    ) -> Option<&mut u128> {
-        let Interval { index, start, end } = self.current[quantity];
-        let contains = start <= from.as_nanos() && to.as_nanos() <= end;
-        let integrals = self.integrals.get_mut(index).filter(|_| contains)?;
-        Some(&mut integrals[quantity])
+    ) -> Option<(&mut u128, SimTime)> {
+        let from = from.as_nanos();
+        let mut interval = self.current[quantity];
+        if from < interval.start || interval.end < from {
+            let number = from / self.width;
+            interval = Interval {
+                index: usize::try_from(number).ok()?,
+                start: number * self.width,
+                end: number.checked_add(1)?.checked_mul(self.width)?,
+            };
+            if self.integrals.len() <= interval.index {
+                return None;
+            }
+            self.current[quantity] = interval;
+        }
+        let integrals = self.integrals.get_mut(interval.index)?;
+        Some((&mut integrals[quantity], SimTime::from_nanos(interval.end)))
     }
 
     /// Adds to each interval between two instants, making as many as it takes.

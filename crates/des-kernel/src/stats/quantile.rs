@@ -126,6 +126,26 @@ impl Quantiles {
         }
     }
 
+    /// Adds each of `values` as often as `times` says.
+    ///
+    /// # Panics
+    /// If more than 2^64 values are recorded in all.
+    pub fn record_each(&mut self, values: impl IntoIterator<Item = u64>, times: u64) {
+        if times == 0 {
+            return;
+        }
+        let untallied = self.recent.get(self.tallied..);
+        let mut last = untallied.and_then(<[_]>::last).map(|run| run.value());
+        for value in values {
+            match Packed::new(value, times) {
+                Some(packed) if last != Some(value) => self.recent.push(packed),
+                _ => self.record_n(value, times),
+            }
+            last = Some(value);
+        }
+        self.compact_if_many();
+    }
+
     /// Adds all values of `other`.
     ///
     /// # Panics

@@ -14,7 +14,7 @@ use crate::config::Scheduling;
 use crate::event::{EngineEvent, StepReport, StepRun};
 
 /// Steps that are done before their tokens are told, so that these need little memory.
-const AT_ONCE: usize = 64;
+pub(super) const AT_ONCE: usize = 64;
 
 /// Times of decode steps that follow each other.
 #[derive(Debug, Default)]
@@ -91,13 +91,15 @@ impl InFlight {
 }
 
 /// What a run of decodes tells when it is over: only the memory lasts.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Run {
+    /// How many there are.
+    pub(super) steps: usize,
     /// When the accelerator started and ended each step.
-    pub(super) starts: Vec<SimTime>,
-    pub(super) ends: Vec<SimTime>,
+    pub(super) starts: [SimTime; AT_ONCE],
+    pub(super) ends: [SimTime; AT_ONCE],
     /// When the tokens of each are delivered.
-    pub(super) times: Vec<SimTime>,
+    pub(super) times: [SimTime; AT_ONCE],
     /// The KV blocks in use, from when on, where they change.
     pub(super) kv_used: Vec<(SimTime, u32)>,
     /// Those that were in use last.
@@ -105,15 +107,26 @@ pub(super) struct Run {
 }
 
 impl Run {
+    /// Without steps.
+    pub(super) const fn new() -> Self {
+        Self {
+            steps: 0,
+            starts: [SimTime::ZERO; AT_ONCE],
+            ends: [SimTime::ZERO; AT_ONCE],
+            times: [SimTime::ZERO; AT_ONCE],
+            kv_used: Vec::new(),
+            last_used: 0,
+        }
+    }
+
     pub(super) fn clear(&mut self) {
-        self.starts.clear();
-        self.ends.clear();
-        self.times.clear();
+        self.steps = 0;
         self.kv_used.clear();
     }
 
-    fn steps(&self) -> usize {
-        self.times.len()
+    /// When the tokens of each step are delivered.
+    pub(super) fn times(&self) -> &[SimTime] {
+        &self.times[..self.steps]
     }
 }
 
@@ -151,13 +164,13 @@ impl Engine {
         self.run.clear();
         self.run.last_used = self.scheduler.occupied_blocks();
         self.scheduler.begin_decodes();
-        while self.run.steps() < most && floor(self.wake).max(self.now) < until {
+        while self.run.steps < most && floor(self.wake).max(self.now) < until {
             let ahead = self.scheduler.decodes_ahead();
             if ahead == 0 {
                 break;
             }
-            let ahead = ahead.min((most - self.run.steps()) as u64);
-            let shape = later(first, self.run.steps() as u64);
+            let ahead = ahead.min((most - self.run.steps) as u64);
+            let shape = later(first, self.run.steps as u64);
             let law = match self.decode_times.law(&shape, &*self.latency) {
                 Some(law) => law.limited(ahead),
                 None => DecodeLaw::new(self.latency.step(&shape), Fine::ZERO, 1),
@@ -168,7 +181,7 @@ impl Engine {
                 break;
             }
         }
-        let Some(&last) = self.run.times.last() else {
+        let Some(&last) = self.run.times().last() else {
             return 0;
         };
         self.delivered = last;
@@ -182,7 +195,7 @@ impl Engine {
             });
         }
         self.tell_decodes(report);
-        self.run.steps()
+        self.run.steps
     }
 
     /// The shape of the next step, if it does nothing but decode.
@@ -210,7 +223,7 @@ impl Engine {
             shape = batch.state.shape;
             apart -= 1;
         }
-        let apart = apart.min(run.steps());
+        let apart = apart.min(run.steps);
         for (batch, place) in self.in_flight.iter().zip(0..apart) {
             report(EngineEvent::Step(StepReport {
                 start: run.starts[place],
@@ -218,18 +231,18 @@ impl Engine {
                 shape: batch.state.shape,
             }));
         }
-        if apart < run.steps() {
+        if apart < run.steps {
             report(EngineEvent::Steps(StepRun {
                 first: shape,
-                starts: &run.starts[apart..],
-                ends: &run.ends[apart..],
+                starts: &run.starts[apart..run.steps],
+                ends: &run.ends[apart..run.steps],
             }));
         }
     }
 
     /// Tells the tokens of the batch, which leave at the times of the run.
     pub(super) fn tell_decodes(&mut self, report: &mut dyn FnMut(EngineEvent<'_>)) {
-        let decodes = self.scheduler.decodes(&self.run.times);
+        let decodes = self.scheduler.decodes(self.run.times());
         if !decodes.tokens.times.is_empty() || !decodes.left.is_empty() {
             report(EngineEvent::Decodes(decodes));
         }
@@ -239,7 +252,7 @@ impl Engine {
     /// The batches of a run have come and gone, in the places of those before; the last are in flight.
     /// `first` is the first that was planned.
     fn write_back(&mut self, first: StepShape, [oldest, newest]: [Turn; 2]) {
-        let steps = self.run.steps();
+        let steps = self.run.steps;
         if steps < self.in_flight.len() {
             self.in_flight.rotate_left(steps);
         }

@@ -154,7 +154,7 @@ impl Engine {
             output: StepOutput::default(),
             decode_times: DecodeTimes::default(),
             launched: StepShape::default(),
-            run: Run::default(),
+            run: Run::new(),
             executed: false,
             stalled: false,
             phase: Phase::Idle,
@@ -417,7 +417,8 @@ impl Engine {
         output.clear();
         self.scheduler.apply(plan, |token| output.push(token));
         self.run.clear();
-        self.run.times.push(at);
+        self.run.times[0] = at;
+        self.run.steps = 1;
         self.tell_decodes(report);
         self.output.report(at, report);
     }

@@ -9,6 +9,7 @@ use core::ops::{Add, Shr};
 use foretoken_des_kernel::{SimDuration, SimTime};
 use foretoken_latency_model::{DecodeLaw, Fine};
 
+use super::decode_run::{AT_ONCE, Run};
 use super::{Engine, LONGEST_STEP, instant};
 use crate::config::{KvAllocation, Scheduling};
 
@@ -31,6 +32,13 @@ trait Ticks:
     + TryInto<u64>
     + Into<u128>
 {
+    const MAX: Self;
+
+    /// No span of the run is longer than [`MAX`](Self::MAX): more is as good as that.
+    fn up_to(span: Fine) -> Self {
+        Self::try_from(span.bits()).unwrap_or(Self::MAX)
+    }
+
     fn of(span: Fine) -> Self {
         let ticks = Self::try_from(span.bits()).ok();
         ticks.expect("numbers are as wide as the spans of the run")
@@ -47,8 +55,13 @@ trait Ticks:
     }
 }
 
-impl Ticks for u64 {}
-impl Ticks for u128 {}
+impl Ticks for u64 {
+    const MAX: Self = Self::MAX;
+}
+
+impl Ticks for u128 {
+    const MAX: Self = Self::MAX;
+}
 
 impl Engine {
     /// Does steps of a law with `count` decodes each, until one is not due before `until` or lacks blocks.
@@ -107,7 +120,22 @@ impl Engine {
         let batch = |turn: Turn| (since(instant(turn.start)), since(turn.end), turn.sequences);
         let [mut oldest, mut newest] = turns.map(batch);
 
-        let run = &mut self.run;
+        let until = T::up_to(instant(until).saturating_sub(instant(base)));
+        let earliest = self.now;
+        let now = |wake: T| (base + wake.floor()).max(earliest);
+
+        let Run {
+            steps: done,
+            starts,
+            ends,
+            times,
+            kv_used,
+            last_used,
+        } = &mut self.run;
+        let room = usize::try_from(law.steps()).map_or(AT_ONCE, |steps| AT_ONCE.min(*done + steps));
+        let slots = starts[*done..room].iter_mut();
+        let slots = slots.zip(&mut ends[*done..room]);
+        let slots = slots.zip(&mut times[*done..room]);
         let free = self.scheduler.kv().free();
         let mut used = self.scheduler.occupied_blocks();
         let shown = match self.config.scheduler.kv_allocation {
@@ -115,11 +143,11 @@ impl Engine {
             KvAllocation::Reserved => 0,
         };
         let (takers, mut place) = self.scheduler.block_takers();
-        let (mut steps, mut blocks) = (0, 0);
-        while steps < law.steps() {
-            let now = (base + wake.floor()).max(self.now);
+        let (mut last, mut blocks) = (None, 0);
+        let mut steps = 0;
+        for ((started, ended), told) in slots {
             let taken = takers[place];
-            if now >= until || taken > free - blocks {
+            if wake >= until || taken > free - blocks {
                 break;
             }
             place = if place + 1 == takers.len() {
@@ -129,18 +157,23 @@ impl Engine {
             };
             steps += 1;
             blocks += taken;
-            self.now = now;
+            last = Some(wake);
+            used += taken & shown;
+            if used != *last_used {
+                *last_used = used;
+                kv_used.push((now(wake), used));
+            }
             // The output of the oldest batch.
             let (start, end, sequences) = oldest;
-            run.starts.push(base + start.floor());
-            run.ends.push(base + end.floor());
+            *started = base + start.floor();
+            *ended = base + end.floor();
             let handed_out = if sequences == count {
                 hand_out_all
             } else {
                 hand_out(sequences)
             };
             output_free = wake.max(output_free) + handed_out;
-            run.times.push(base + (output_free + deliver).floor());
+            *told = base + (output_free + deliver).floor();
             // The next one.
             let submit = wake + schedule;
             let start = submit.max(accelerator_free);
@@ -156,12 +189,11 @@ impl Engine {
                 update(sequences)
             };
             wake = submit.max(end) + updated;
-            used += taken & shown;
-            if used != run.last_used {
-                run.last_used = used;
-                run.kv_used.push((now, used));
-            }
         }
+        if let Some(last) = last {
+            self.now = now(last);
+        }
+        *done += steps;
         let at = |ticks: T| instant(base) + ticks.fine();
         self.wake = at(wake);
         self.accelerator_free = at(accelerator_free);
@@ -171,7 +203,7 @@ impl Engine {
             end: at(end),
             sequences,
         });
-        self.scheduler.pass_decodes(steps, blocks);
-        steps
+        self.scheduler.pass_decodes(steps as u64, blocks);
+        steps as u64
     }
 }
