@@ -1,5 +1,7 @@
 //! Exact quantiles.
 
+use std::sync::Arc;
+
 use super::run::{Packed, Run, merged, tally_of};
 use super::tally::Tally;
 use super::window::Window;
@@ -35,8 +37,8 @@ pub struct Quantiles {
     /// is little more than a push.
     tally: Tally,
     tallied: usize,
-    /// Strictly increasing in value.
-    sorted: Vec<Run>,
+    /// Strictly increasing in value; shared with copies, of which reports make some.
+    sorted: Arc<Vec<Run>>,
     /// Counts most of them while nobody asks.
     window: Window,
     /// In the order in which they came, and as they came, even if all are rounded in the end.
@@ -50,6 +52,9 @@ pub struct Quantiles {
 /// Unsorted entries below this number are not worth sorting.
 const SMALL: usize = 1 << 18;
 
+/// What is merged is sorted anew, together with what comes after it, if it is so many times less.
+const FAR_FEWER: usize = 4;
+
 /// Rounded values keep so many bits after the first, and stand in the middle of those that share them.
 const ROUNDED_BITS: u32 = 10;
 
@@ -58,11 +63,11 @@ impl Quantiles {
     pub const ROUNDING_ERROR: f64 = 1.0 / (2_u32 << ROUNDED_BITS) as f64;
 
     /// No values.
-    pub const fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             tally: Tally::new(),
             tallied: 0,
-            sorted: Vec::new(),
+            sorted: Arc::default(),
             window: Window::new(),
             recent: Vec::new(),
             limit: None,
@@ -165,8 +170,11 @@ impl Quantiles {
         if self.sorted.is_empty() && !self.rounded {
             self.sorted.clone_from(&other.sorted);
             self.round_if_many();
+        } else if other.sorted.len() >= self.sorted.len() / FAR_FEWER && !self.rounded {
+            self.sorted = Arc::new(merged(&self.sorted, &other.sorted));
+            self.round_if_many();
         } else {
-            for &run in &other.sorted {
+            for &run in &*other.sorted {
                 match Packed::new(run.value, run.times) {
                     Some(packed) => self.recent.push(packed),
                     None => self.insert(run),
@@ -276,8 +284,7 @@ impl Quantiles {
         if !self.window.is_open() && !self.rounded {
             self.window = Window::over(&self.sorted);
             let window = &mut self.window;
-            self.sorted
-                .retain(|run| !window.count(run.value, run.times));
+            Arc::make_mut(&mut self.sorted).retain(|run| !window.count(run.value, run.times));
         }
         let distinct = self.sorted.len() + self.window.distinct();
         if self.limit.is_some_and(|limit| distinct > limit) {
@@ -291,18 +298,17 @@ impl Quantiles {
         if self.rounded {
             run.value = rounded(run.value);
         }
-        match self.sorted.last_mut() {
+        let sorted = Arc::make_mut(&mut self.sorted);
+        match sorted.last_mut() {
             Some(last) if last.value == run.value => last.times += run.times,
             Some(last) if last.value > run.value => {
-                let place = self
-                    .sorted
-                    .binary_search_by_key(&run.value, |run| run.value);
+                let place = sorted.binary_search_by_key(&run.value, |run| run.value);
                 match place {
-                    Ok(place) => self.sorted[place].times += run.times,
-                    Err(place) => self.sorted.insert(place, run),
+                    Ok(place) => sorted[place].times += run.times,
+                    Err(place) => sorted.insert(place, run),
                 }
             }
-            _ => self.sorted.push(run),
+            _ => sorted.push(run),
         }
         self.round_if_many();
     }
@@ -330,14 +336,14 @@ impl Quantiles {
             }
         }
         sort_by_digits(&mut self.recent, Packed::value);
-        self.sorted = merged(&self.sorted, &self.recent);
+        self.sorted = Arc::new(merged(&self.sorted, &self.recent));
         self.recent.clear();
         self.tallied = 0;
     }
 
     fn close_window(&mut self) {
         if self.window.is_open() {
-            self.sorted = merged(&self.sorted, &self.window.close());
+            self.sorted = Arc::new(merged(&self.sorted, &self.window.close()));
         }
     }
 
@@ -352,7 +358,7 @@ impl Quantiles {
         self.close_window();
         self.rounded = true;
         self.index = Index::new();
-        for run in core::mem::take(&mut self.sorted) {
+        for &run in &*core::mem::take(&mut self.sorted) {
             // Rounding keeps their order.
             self.insert(run);
         }
