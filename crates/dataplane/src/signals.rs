@@ -157,6 +157,8 @@ pub struct Columns<T>(Vec<Column<T>>);
 struct Column<T> {
     producer: Arc<str>,
     values: Vec<Option<T>>,
+    /// The value of all endpoints, where it is known that they have the same.
+    uniform: Option<T>,
 }
 
 impl<T> Default for Columns<T> {
@@ -188,9 +190,18 @@ impl<T: Copy> Columns<T> {
             .map_or(&[], |column| &column.values)
     }
 
+    /// The value that all endpoints have by the producer's word, if nothing was written
+    /// [since](Self::begin_with).
+    pub fn uniform(&self, producer: &str) -> Option<T> {
+        let mut columns = self.0.iter();
+        columns
+            .find(|column| &*column.producer == producer)
+            .and_then(|column| column.uniform)
+    }
+
     /// Writes one value.
     pub fn set(&mut self, producer: &str, position: usize, value: T) {
-        let values = self.values(producer);
+        let values = &mut self.written(producer).values;
         if values.len() <= position {
             values.resize(position + 1, None);
         }
@@ -199,21 +210,33 @@ impl<T: Copy> Columns<T> {
 
     /// The producer's column, emptied and `endpoints` long, to be filled.
     pub fn begin(&mut self, producer: &str, endpoints: usize) -> &mut [Option<T>] {
-        let values = self.values(producer);
+        let values = &mut self.written(producer).values;
         values.clear();
         values.resize(endpoints, None);
         values
     }
 
-    /// The same, with `value` for each endpoint.
-    pub fn begin_with(&mut self, producer: &str, endpoints: usize, value: T) -> &mut [Option<T>] {
-        let values = self.values(producer);
-        values.clear();
-        values.resize(endpoints, Some(value));
-        values
+    /// The same, with `value` for each endpoint: for those who [write](Self::values) but a few others.
+    pub fn begin_with(&mut self, producer: &str, endpoints: usize, value: T) {
+        let column = self.own(producer);
+        column.values.clear();
+        column.values.resize(endpoints, Some(value));
+        column.uniform = Some(value);
     }
 
-    fn values(&mut self, producer: &str) -> &mut Vec<Option<T>> {
+    /// All values of the producer, to be changed.
+    pub fn values(&mut self, producer: &str) -> &mut [Option<T>] {
+        &mut self.written(producer).values
+    }
+
+    /// A column that will be written.
+    fn written(&mut self, producer: &str) -> &mut Column<T> {
+        let column = self.own(producer);
+        column.uniform = None;
+        column
+    }
+
+    fn own(&mut self, producer: &str) -> &mut Column<T> {
         let place = self
             .0
             .iter()
@@ -222,10 +245,11 @@ impl<T: Copy> Columns<T> {
                 self.0.push(Column {
                     producer: producer.into(),
                     values: Vec::new(),
+                    uniform: None,
                 });
                 self.0.len() - 1
             });
-        &mut self.0[place].values
+        &mut self.0[place]
     }
 }
 
@@ -246,5 +270,21 @@ mod tests {
         columns.begin("a", 3)[2] = Some(9);
         assert_eq!(columns.column("a"), [None, None, Some(9)]);
         assert_eq!(columns.column("b"), []);
+    }
+
+    #[test]
+    fn a_column_is_uniform_until_it_is_written() {
+        let mut columns = Columns::new();
+        assert_eq!(columns.uniform("a"), None);
+        columns.begin_with("a", 2, 7);
+        assert_eq!(
+            (columns.uniform("a"), columns.column("a")),
+            (Some(7), &[Some(7); 2][..])
+        );
+        columns.values("a")[1] = Some(9);
+        assert_eq!((columns.uniform("a"), columns.get("a", 1)), (None, Some(9)));
+        columns.begin_with("a", 1, 8);
+        columns.begin("a", 1);
+        assert_eq!((columns.uniform("a"), columns.get("a", 0)), (None, None));
     }
 }

@@ -155,12 +155,18 @@ impl DataProducer for ApproximatePrefix {
         self.hash(request, block_size);
         let total = u32::try_from(self.chain.keys().len()).unwrap_or(u32::MAX);
         let nothing = PrefixMatch::new(0, total, block_size);
-        let column = signals
+        signals
             .prefix
             .begin_with(&self.name, endpoints.len(), nothing);
+        // Most prompts are held by nobody.
+        let (mut prefixes, mut column) = (Some(&mut signals.prefix), None);
         self.holders.count(self.chain.keys(), |holder, blocks| {
             let position = position(endpoints, holder);
-            if let Some(found) = position.and_then(|position| column[position].as_mut()) {
+            if let Some(prefixes) = prefixes.take() {
+                column = Some(prefixes.values(&self.name));
+            }
+            let found = column.as_mut().zip(position);
+            if let Some(found) = found.and_then(|(column, position)| column[position].as_mut()) {
                 found.matched += blocks;
                 found.unweighted += blocks;
             }

@@ -31,8 +31,10 @@ pub(super) struct Holders {
 }
 
 /// Blocks that follow each other in a prompt, and have the same holders.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Run {
+    /// The first block, once more: who lets go of a run needs no other.
+    head: BlockHash,
     blocks: Vec<BlockHash>,
     /// By id, each with its holding.
     holders: SmallVec<[(EndpointId, u32); 1]>,
@@ -167,13 +169,20 @@ impl Holders {
     }
 
     fn add_run(&mut self, blocks: &[BlockHash]) -> u32 {
+        let head = blocks[0];
         let number = self.free_runs.pop().unwrap_or_else(|| {
-            self.runs.push(Run::default());
+            self.runs.push(Run {
+                head,
+                blocks: Vec::new(),
+                holders: SmallVec::new(),
+            });
             u32::try_from(self.runs.len() - 1)
                 .expect("fewer than 2^32 prompts are remembered at a time")
         });
-        self.runs[number as usize].blocks.extend_from_slice(blocks);
-        self.heads.insert(blocks[0], number);
+        let run = &mut self.runs[number as usize];
+        run.head = head;
+        run.blocks.extend_from_slice(blocks);
+        self.heads.insert(head, number);
         number
     }
 
@@ -210,7 +219,7 @@ impl Holders {
             run.holders.remove(place);
         }
         if run.holders.is_empty() {
-            self.heads.remove(&run.blocks[0]);
+            self.heads.remove(&run.head);
             run.blocks.clear();
             self.free_runs.push(number);
         }

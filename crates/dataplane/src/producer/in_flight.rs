@@ -207,9 +207,10 @@ impl DataProducer for InFlightLoad {
         let Some(request) = request else { return };
         let tokens = request.prompt_tokens();
         let unknown = uncached_tokens(None, tokens);
-        let column = signals
+        signals
             .uncached
             .begin_with(&self.name, endpoints.len(), unknown);
+        let column = signals.uncached.values(&self.name);
         let prefixes = signals.prefix.column(&self.config.prefix_producer);
         // Most endpoints hold as much of a prompt as the one before: nothing.
         let (mut last, mut left) = (None, unknown);

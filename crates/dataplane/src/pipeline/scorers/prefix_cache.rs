@@ -6,7 +6,7 @@ use foretoken_workload::RequestView;
 
 use super::score_each;
 use crate::pipeline::Scorer;
-use crate::signals::{APPROXIMATE_PREFIX, PrefixMatch};
+use crate::signals::{APPROXIMATE_PREFIX, PrefixMatch, attribute};
 use crate::view::GatewayContext;
 
 /// llm-d's `prefix-cache-scorer`: how much of the prompt an endpoint holds.
@@ -76,9 +76,16 @@ impl Scorer for PrefixCacheScorer {
         let column = cx.signals.prefix.column(&self.producer);
         // Most endpoints hold nothing of a prompt, which is worth nothing by any weight that makes sense.
         let is_sensible = (0.0..=1.0).contains(&self.match_length_weight);
-        score_each(candidates, scores, |position| match column.get(position) {
-            Some(Some(found)) if found.matched > 0 || !is_sensible => self.value(*found, scale),
+        let score = |found: Option<PrefixMatch>| match found {
+            Some(found) if found.matched > 0 || !is_sensible => self.value(found, scale),
             _ => 0.0,
-        });
+        };
+        match cx.signals.prefix.uniform(&self.producer) {
+            // Nobody holds anything.
+            Some(found) => scores.fill(score(Some(found))),
+            None => score_each(candidates, scores, |position| {
+                score(attribute(column, position))
+            }),
+        }
     }
 }
