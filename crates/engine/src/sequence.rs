@@ -83,8 +83,20 @@ pub(crate) struct Origin {
     chain: Vec<BlockHash>,
 }
 
+/// The memory of a sequence that has ended, for the next one.
+#[derive(Debug, Default)]
+pub(crate) struct Remains {
+    table: BlockTable,
+    chain: Vec<BlockHash>,
+}
+
 impl Sequence {
-    pub(crate) fn new(request: Box<Request>, transfer: KvTransfer, max_model_len: u32) -> Self {
+    pub(crate) fn new(
+        request: Box<Request>,
+        transfer: KvTransfer,
+        max_model_len: u32,
+        Remains { table, chain }: Remains,
+    ) -> Self {
         let prompt = request.prompt.tokens();
         let room = max_model_len.saturating_sub(prompt).max(1);
         Self {
@@ -103,15 +115,26 @@ impl Sequence {
                 .saturating_add(request.max_tokens)
                 .min(max_model_len)
                 .saturating_sub(1),
-            table: BlockTable::default(),
+            table,
             origin: Box::new(Origin {
                 repeatable: request.repeatable_tokens(),
                 request,
                 transfer,
                 preemptions: 0,
                 in_batch: false,
-                chain: Vec::new(),
+                chain,
             }),
+        }
+    }
+
+    /// What is left of it when its blocks are released or held by others.
+    pub(crate) fn into_remains(mut self) -> Remains {
+        debug_assert!(self.table.is_empty(), "blocks outlive their sequence");
+        let mut chain = core::mem::take(&mut self.origin.chain);
+        chain.clear();
+        Remains {
+            table: self.table,
+            chain,
         }
     }
 

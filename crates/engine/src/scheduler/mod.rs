@@ -24,7 +24,7 @@ use crate::kv::{BlockId, BlockTable, KvCache, KvEvent, block_count};
 use crate::plan::StepPlan;
 use crate::preemption::{PreemptionPolicy, RunningView};
 use crate::queue::WaitingQueue;
-use crate::sequence::{Sequence, Slot, Status};
+use crate::sequence::{Remains, Sequence, Slot, Status};
 use steady::{Clock, Named, Steady};
 
 /// An output token of a request, and whether it was the last.
@@ -48,6 +48,8 @@ pub struct Scheduler {
     kv: KvCache,
     sequences: Vec<Option<Sequence>>,
     free_slots: Vec<Slot>,
+    /// Memory of those that have ended.
+    remains: Vec<Remains>,
     slots: HashMap<RequestId, Slot, FxBuildHasher>,
     running: Vec<Slot>,
     /// How many may run at once.
@@ -97,6 +99,7 @@ impl Scheduler {
             kv,
             sequences: Vec::new(),
             free_slots: Vec::new(),
+            remains: Vec::new(),
             slots: HashMap::with_hasher(FxBuildHasher),
             running: Vec::new(),
             seats: config.seats() as usize,
@@ -217,7 +220,8 @@ impl Scheduler {
             transfer == KvTransfer::local() || self.config.exchanges_kv(),
             "{NO_EXCHANGE}"
         );
-        let mut sequence = Sequence::new(request, transfer, self.config.max_model_len);
+        let remains = self.remains.pop().unwrap_or_default();
+        let mut sequence = Sequence::new(request, transfer, self.config.max_model_len, remains);
         if self.kv.records_events() {
             sequence.keep_keys(&mut self.kv);
         }
@@ -415,7 +419,8 @@ impl Scheduler {
         let transfer = sequence.origin.transfer;
         let holds = transfer.at_end == AtEnd::Hold && reason == FinishReason::Length;
         if holds && !sequence.table.is_empty() {
-            self.held.insert(id, sequence.table);
+            let table = core::mem::take(&mut sequence.table);
+            self.held.insert(id, table);
         } else {
             self.kv.release(&mut sequence.table);
         }
@@ -433,6 +438,7 @@ impl Scheduler {
             self.parked.retain(|&other| other != slot);
         }
         self.unflushed = true;
+        self.remains.push(sequence.into_remains());
     }
 
     fn sequence(&self, slot: Slot) -> &Sequence {
