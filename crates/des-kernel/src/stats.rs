@@ -12,6 +12,7 @@
 
 mod level;
 mod quantile;
+mod ranks;
 mod run;
 mod sketch;
 mod tally;

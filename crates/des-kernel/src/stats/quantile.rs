@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::ranks::Ranks;
 use super::run::{Packed, Run, merged, tally_of};
 use super::tally::Tally;
 use super::window::Window;
@@ -46,7 +47,7 @@ pub struct Quantiles {
     /// More distinct values than this are rounded.
     limit: Option<usize>,
     rounded: bool,
-    index: Index,
+    ranks: Ranks,
 }
 
 /// Unsorted entries below this number are not worth sorting.
@@ -72,7 +73,7 @@ impl Quantiles {
             recent: Vec::new(),
             limit: None,
             rounded: false,
-            index: Index::new(),
+            ranks: Ranks::new(),
         }
     }
 
@@ -233,8 +234,8 @@ impl Quantiles {
     pub fn quantile(&mut self, q: f64) -> Option<f64> {
         self.compact();
         let (below, above, fraction) = closest_ranks(q, self.count())?;
-        if self.index.count != self.count() {
-            self.index = Index::of(&self.sorted);
+        if self.ranks.count() != self.count() {
+            self.ranks = Ranks::of(&self.sorted);
         }
         Some(interpolate(
             self.value_at(below),
@@ -357,7 +358,7 @@ impl Quantiles {
     fn round(&mut self) {
         self.close_window();
         self.rounded = true;
-        self.index = Index::new();
+        self.ranks = Ranks::new();
         for &run in &*core::mem::take(&mut self.sorted) {
             // Rounding keeps their order.
             self.insert(run);
@@ -366,7 +367,7 @@ impl Quantiles {
 
     /// The value of the given zero-based rank; all are sorted and indexed.
     fn value_at(&self, rank: u64) -> f64 {
-        let value = self.sorted[self.index.place(rank, &self.sorted)].value;
+        let value = self.sorted[self.ranks.place(rank, &self.sorted)].value;
         // The range is known exactly, whatever was rounded.
         let (low, high) = self.tally.min().zip(self.tally.max()).unwrap_or_default();
         let value = match rank {
@@ -385,47 +386,6 @@ fn rounded(value: u64) -> u64 {
     value / width * width + (width - 1) / 2
 }
 
-/// Where ranks are, so that finding one does not take a look at all runs.
-#[derive(Debug, Clone, Default)]
-struct Index {
-    /// How many values there were.
-    count: u64,
-    /// How many come before every so-manieth run.
-    before: Vec<u64>,
-}
-
-/// Runs between two entries of an index.
-const STRIDE: usize = 256;
-
-impl Index {
-    const fn new() -> Self {
-        Self {
-            count: 0,
-            before: Vec::new(),
-        }
-    }
-
-    fn of(runs: &[Run]) -> Self {
-        let (mut count, mut before) = (0, Vec::with_capacity(runs.len().div_ceil(STRIDE)));
-        for some in runs.chunks(STRIDE) {
-            before.push(count);
-            count += some.iter().map(|run| run.times).sum::<u64>();
-        }
-        Self { count, before }
-    }
-
-    /// The run that holds a rank.
-    fn place(&self, rank: u64, runs: &[Run]) -> usize {
-        let chunk = self.before.partition_point(|&before| before <= rank) - 1;
-        let (from, mut up_to) = (chunk * STRIDE, self.before[chunk]);
-        let run = runs[from..].iter().position(|run| {
-            up_to += run.times;
-            rank < up_to
-        });
-        from + run.expect("a rank is below the count")
-    }
-}
-
 impl Extend<u64> for Quantiles {
     fn extend<I: IntoIterator<Item = u64>>(&mut self, values: I) {
         values.into_iter().for_each(|value| self.record(value));
@@ -441,181 +401,4 @@ impl FromIterator<u64> for Quantiles {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_has_no_quantiles() {
-        let mut empty = Quantiles::new();
-        empty.record_n(3, 0);
-        assert_eq!((empty.quantile(0.5), empty.mean()), (None, None));
-        assert_eq!(empty.fraction_at_most(3), None);
-    }
-
-    #[test]
-    fn impossible_quantiles_are_refused() {
-        let mut one = Quantiles::from_iter([1]);
-        assert_eq!((one.quantile(-0.01), one.quantile(1.01)), (None, None));
-        assert_eq!(one.quantile(f64::NAN), None);
-    }
-
-    #[test]
-    fn a_lone_value_is_every_quantile() {
-        let mut one = Quantiles::from_iter([42]);
-        for q in [0.0, 0.3, 1.0] {
-            assert_eq!(one.quantile(q), Some(42.0));
-        }
-    }
-
-    #[test]
-    fn quantiles_equal_those_of_numpy() {
-        // numpy.quantile([3, 1, 4, 1, 5, 9, 2, 6], [0, .1, .25, .5, .77, .99, 1])
-        let mut digits = Quantiles::from_iter([3, 1, 4, 1, 5, 9, 2, 6]);
-        let expected = [
-            (0.0, 1.0),
-            (0.1, 1.0),
-            (0.25, 1.75),
-            (0.5, 3.5),
-            (0.77, 5.39),
-            (0.99, 8.79),
-        ];
-        for (q, value) in expected {
-            let got = digits.quantile(q).expect("there are values");
-            assert!(
-                (got - value).abs() < 1e-12,
-                "quantile {q} is {got}, expected {value}"
-            );
-        }
-        assert_eq!(digits.quantile(1.0), Some(9.0));
-    }
-
-    #[test]
-    fn recording_goes_on_after_a_question() {
-        let mut values = Quantiles::from_iter([5, 3]);
-        assert_eq!(values.quantile(1.0), Some(5.0));
-        values.record(1);
-        values.record(5);
-        assert_eq!(values.quantile(0.0), Some(1.0));
-        assert_eq!(values.runs().collect::<Vec<_>>(), [(1, 1), (3, 1), (5, 2)]);
-    }
-
-    #[test]
-    fn memory_follows_the_distinct_values() {
-        let mut values = Quantiles::new();
-        for number in 0..1_000_000_u64 {
-            values.record(number * 7_919 % 1_000);
-        }
-        let entries = values.sorted.len() + values.recent.len();
-        assert!(entries <= SMALL + 1_000, "{entries} entries");
-        assert_eq!(values.quantile(0.5), Some(499.5));
-        assert_eq!(values.sorted.len(), 1_000);
-    }
-
-    #[test]
-    fn a_merge_equals_recording_everything() {
-        let mut left = Quantiles::from_iter([5, 1, 1]);
-        let right = Quantiles::from_iter([1, 9]);
-        left.merge(&right);
-        assert_eq!(left.runs().collect::<Vec<_>>(), [(1, 3), (5, 1), (9, 1)]);
-        assert_eq!(left.tally(), Tally::from_iter([1, 1, 1, 5, 9]));
-    }
-
-    /// Values of any size, without an order.
-    fn scattered(count: u64) -> impl Iterator<Item = u64> {
-        (0..count).map(|number| {
-            let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            mixed >> (number % 50)
-        })
-    }
-
-    #[test]
-    fn no_value_and_no_multiplicity_is_too_large() {
-        let mut values = Quantiles::from_iter([7, u64::MAX, 3]);
-        values.record_n(5, 1 << 40);
-        values.record_n(1 << 44, 2);
-        values.record((1 << 44) - 1);
-        values.record_n(5, 1);
-        values.record(u64::MAX);
-        let expected = [
-            (3, 1),
-            (5, (1 << 40) + 1),
-            (7, 1),
-            ((1 << 44) - 1, 1),
-            (1 << 44, 2),
-            (u64::MAX, 2),
-        ];
-        assert_eq!(values.runs().collect::<Vec<_>>(), expected);
-    }
-
-    #[test]
-    fn many_values_are_found_by_rank() {
-        let mut expected: Vec<_> = scattered(50_000).chain(scattered(20_000)).collect();
-        let mut values: Quantiles = expected.iter().copied().collect();
-        expected.sort_unstable();
-        let last = expected.len() - 1;
-        for rank in [0, 1, 255, 256, 4_095, 4_096, 30_000, 65_535, last - 1, last] {
-            let q = rank as f64 / last as f64;
-            let got = values.quantile(q).expect("there are values");
-            let expected = expected[rank] as f64;
-            assert!((got - expected).abs() <= expected * 1e-6);
-        }
-        assert!(values.is_exact());
-    }
-
-    #[test]
-    fn beyond_the_limit_values_are_rounded_whatever_their_order() {
-        let all: Vec<_> = scattered(50_000).collect();
-        let mut exact: Quantiles = all.iter().copied().collect();
-        let fill = |values: &mut dyn Iterator<Item = u64>| {
-            let mut limited = Quantiles::limited(20_000);
-            limited.extend(values);
-            limited
-        };
-        let mut forth = fill(&mut all.iter().copied());
-        let mut back = fill(&mut all.iter().copied().rev());
-        assert!(!forth.is_exact() && !back.is_exact());
-        assert!(forth.runs().eq(back.runs()));
-        assert_eq!(forth.tally(), exact.tally());
-        for percent in 0..=100_u32 {
-            let q = f64::from(percent) / 100.0;
-            let (close, exact) = (forth.quantile(q), exact.quantile(q));
-            let (close, exact) = close.zip(exact).expect("there are values");
-            assert!((close - exact).abs() <= exact * Quantiles::ROUNDING_ERROR);
-        }
-        assert_eq!(forth.quantile(0.0), exact.quantile(0.0));
-        assert_eq!(forth.quantile(1.0), exact.quantile(1.0));
-        let mut whole = Quantiles::new();
-        whole.merge(&exact);
-        whole.merge(&forth);
-        assert!(!whole.is_exact());
-        assert_eq!(whole.count(), 100_000);
-    }
-
-    #[test]
-    fn at_the_limit_values_are_exact() {
-        for numbers in [20_000, 20_001] {
-            for ascending in [true, false] {
-                let mut limited = Quantiles::limited(20_000);
-                limited.extend((0..numbers).map(
-                    |number| {
-                        if ascending { number } else { numbers - number }
-                    },
-                ));
-                limited.extend(0..10);
-                assert_eq!(
-                    limited.is_exact(),
-                    numbers + u64::from(!ascending) <= 20_000
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn rounding_twice_is_rounding_once() {
-        for value in scattered(10_000).chain([0, 1, 2_047, 2_048, 2_049, u64::MAX]) {
-            let once = rounded(value);
-            assert_eq!(rounded(once), once);
-            assert!(once.abs_diff(value) as f64 <= value as f64 * Quantiles::ROUNDING_ERROR);
-        }
-    }
-}
+mod tests;
