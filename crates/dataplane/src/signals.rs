@@ -216,7 +216,8 @@ impl<T: Copy> Columns<T> {
         values
     }
 
-    /// The same, with `value` for each endpoint: for those who [write](Self::values) but a few others.
+    /// The same, with `value` for each endpoint, of which there are as many as in the decision: for those who
+    /// [write](Self::values) but a few others.
     pub fn begin_with(&mut self, producer: &str, endpoints: usize, value: T) {
         let column = self.own(producer);
         column.values.clear();

@@ -14,7 +14,7 @@
 //! Literal first draws in the tests hold the promise. It covers [`SimRng::bits`], and the bits that
 //! the other methods consume: one draw for [`unit`](SimRng::unit), one for
 //! [`below`](SimRng::below) unless it is rejected, which happens with probability `bound / 2^64` at
-//! most.
+//! most; [`pass_shuffle`](SimRng::pass_shuffle) passes over one for each item but the first.
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
@@ -128,7 +128,8 @@ impl SimRng {
     }
 
     /// Passes over what [`shuffle`](Self::shuffle) draws for `len` items, for whom their order does not matter:
-    /// in one jump, as if none of its draws had to be rejected.
+    /// in one jump. A draw that [`below`](Self::below) would have rejected is not seen, so that the stream is then one
+    /// draw behind.
     pub fn pass_shuffle(&mut self, len: usize) {
         self.0.advance(len.saturating_sub(1) as u128);
     }

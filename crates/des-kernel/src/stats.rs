@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | How many, how much on average, how spread? | [`Tally`] | constant |
 //! | How high was the gauge over time? | [`Level`], [`LevelTimes`] | constant; one entry per level |
-//! | Which value do 99 % stay below, exactly? | [`Quantiles`] | one entry per distinct value |
+//! | Which value do 99 % stay below, exactly? | [`Quantiles`] | one entry per distinct value, and counters |
 //! | The same within 0.4 %, for any number of values? | [`Sketch`] | constant (60 kB at most) |
 //!
 //! All of them keep integers and divide when asked: the result does not depend on the order in

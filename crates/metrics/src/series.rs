@@ -52,8 +52,8 @@ impl<const N: usize> Series<N> {
         }
     }
 
-    /// The integral over the interval that an instant is in, or ends with it, and up to when that is; if there is one
-    /// already: for those who add up what is between.
+    /// The integral over an interval that contains an instant, or ends at it, and when that ends; `None` if there is
+    /// no such interval yet. For those who add up what begins at that instant or later and ends by then.
     #[inline]
     pub(crate) fn integral(
         &mut self,

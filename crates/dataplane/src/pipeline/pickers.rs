@@ -46,7 +46,7 @@ impl Default for MaxScorePicker {
 impl Picker for MaxScorePicker {
     fn pick(&mut self, totals: &[f64], rng: &mut SimRng, picks: &mut Vec<usize>) {
         let count = count(self.max_endpoints);
-        let best = best(totals).filter(|_| count == 1);
+        let best = (count == 1).then(|| best(totals)).flatten();
         if let Some(best) = best
             && (best.is_alone || self.ties == Ties::First)
         {
@@ -226,6 +226,25 @@ mod tests {
             picks(&mut MaxScorePicker::new(2, Ties::First), &totals),
             [1, 3]
         );
+    }
+
+    #[test]
+    fn one_pick_is_the_first_of_many() {
+        let mut drawn = RngStreams::new(2, 0).stream("totals", 0);
+        for ties in [Ties::Random, Ties::First] {
+            for number in 0..200 {
+                let rng = RngStreams::new(3, 0).stream("picker", number);
+                let (mut one, mut all) = (rng.clone(), rng);
+                let totals: Vec<f64> = (0..=drawn.below(9))
+                    .map(|_| [0.0, -0.0, 0.5, 1.0][drawn.below(4) as usize])
+                    .collect();
+                let (mut best, mut every) = (Vec::new(), Vec::new());
+                MaxScorePicker::new(1, ties).pick(&totals, &mut one, &mut best);
+                MaxScorePicker::new(100, ties).pick(&totals, &mut all, &mut every);
+                assert_eq!(best, every[..1], "{totals:?}");
+                assert_eq!(one, all, "as much is drawn");
+            }
+        }
     }
 
     #[test]

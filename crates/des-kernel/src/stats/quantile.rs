@@ -13,8 +13,10 @@ use crate::digits::sort_by_digits;
 ///
 /// Equal values share one entry of 16 bytes, so that memory follows the number of *distinct*
 /// values; unsorted ones take as much again at most, or 2 MB, and three times that while they are sorted. Values
-/// are sorted when a quantile is asked for, or when the unsorted ones outgrow the sorted. For
-/// quantiles in constant memory from the first value on use a [`Sketch`](super::Sketch).
+/// are sorted when a quantile is asked for, or when the unsorted ones outgrow the sorted. If most of many values
+/// lie close together, these are counted in the meantime, in 4 bytes for each number between the least and
+/// the greatest of them: 256 bytes for a distinct value at most, and 16 MB in all. Who asks often pays for that with
+/// up to twice the time. For quantiles in constant memory from the first value on use a [`Sketch`](super::Sketch).
 ///
 /// Quantiles follow the "linear" definition: between the two closest ranks, as `NumPy` does by
 /// default.
@@ -42,7 +44,8 @@ pub struct Quantiles {
     sorted: Arc<Vec<Run>>,
     /// Counts most of them while nobody asks.
     window: Window,
-    /// In the order in which they came, and as they came, even if all are rounded in the end.
+    /// In the order in which they came, and as they came, even if all are rounded in the end. The first of them may be
+    /// left over from the counting of others.
     recent: Vec<Packed>,
     /// More distinct values than this are rounded.
     limit: Option<usize>,
@@ -53,7 +56,8 @@ pub struct Quantiles {
 /// Unsorted entries below this number are not worth sorting.
 const SMALL: usize = 1 << 18;
 
-/// What is merged is sorted anew, together with what comes after it, if it is so many times less.
+/// A merged collection with so many times fewer runs waits among the recent values, to be sorted with them; a larger
+/// one is merged at once.
 const FAR_FEWER: usize = 4;
 
 /// Rounded values keep so many bits after the first, and stand in the middle of those that share them.
@@ -132,7 +136,7 @@ impl Quantiles {
         }
     }
 
-    /// Adds each of `values` as often as `times` says.
+    /// Adds each of `values` as often as `times` says. They should be few: all are kept until the last has come.
     ///
     /// # Panics
     /// If more than 2^64 values are recorded in all.
@@ -152,14 +156,14 @@ impl Quantiles {
         self.compact_if_many();
     }
 
-    /// Adds all values of `other`.
+    /// Adds all values of `other`. If nobody has asked `other` lately it is copied for that.
     ///
     /// # Panics
     /// If more than 2^64 values are recorded in all.
     pub fn merge(&mut self, other: &Self) {
         if other.window.is_open() {
             let mut other = other.clone();
-            other.compact();
+            other.close_window();
             return self.merge(&other);
         }
         // What is merged is tallied already, before it was rounded.
@@ -205,7 +209,7 @@ impl Quantiles {
 
     /// Count, sum, mean, variance and range, all exact.
     ///
-    /// Looks at what came since the values were last sorted.
+    /// Looks at what came since the values were last counted or sorted.
     pub fn tally(&self) -> Tally {
         let mut tally = self.tally;
         for some in self.recent[self.tallied..].chunks(SMALL) {
@@ -283,13 +287,22 @@ impl Quantiles {
             self.sort_recent();
         }
         if !self.window.is_open() && !self.rounded {
-            self.window = Window::over(&self.sorted);
-            let window = &mut self.window;
-            Arc::make_mut(&mut self.sorted).retain(|run| !window.count(run.value, run.times));
+            self.open_window();
         }
         let distinct = self.sorted.len() + self.window.distinct();
         if self.limit.is_some_and(|limit| distinct > limit) {
             self.compact();
+        }
+    }
+
+    /// Counts from now on, if most values lie close together.
+    fn open_window(&mut self) {
+        let mut window = Window::over(&self.sorted);
+        if window.is_open() {
+            let sorted = Arc::make_mut(&mut self.sorted);
+            sorted.retain(|run| !window.count(run.value, run.times));
+            sorted.shrink_to_fit();
+            self.window = window;
         }
     }
 

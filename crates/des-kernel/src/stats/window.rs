@@ -20,8 +20,8 @@ const WIDEST: usize = 1 << 22;
 /// So many neighbours among the distinct values are looked at together.
 const NEIGHBOURS: usize = 256;
 
-/// Neighbours are close if there is one among so many numbers.
-const SPARSEST: u64 = 64;
+/// Values are close if there is one among so many numbers.
+const SPARSEST: usize = 64;
 
 impl Window {
     /// Without counters.
@@ -33,23 +33,29 @@ impl Window {
         }
     }
 
-    /// From the first to the last of the sorted values that lie close together, if there are such; it has not counted
-    /// any.
+    /// From the first to the last of the sorted values that lie close together, if there are such and all between are
+    /// close, too; it has not counted any.
     pub(super) fn over(sorted: &[Run]) -> Self {
-        let is_close = |some: &&[Run]| match some {
-            [first, .., last] => last.value - first.value < SPARSEST * some.len() as u64,
-            _ => false,
-        };
-        let mut close = sorted.chunks_exact(NEIGHBOURS).filter(is_close);
-        let Some(first) = close.next() else {
+        let mut chunks = sorted.chunks_exact(NEIGHBOURS);
+        let first = chunks.clone().position(is_close);
+        let last = chunks.rposition(is_close);
+        let Some((first, last)) = first.zip(last) else {
             return Self::new();
         };
-        let last = close.next_back().unwrap_or(first);
-        let from = first[0].value;
-        let width = last[last.len() - 1].value - from + 1;
+        let from = sorted[first * NEIGHBOURS].value;
+        let furthest = sorted[(last + 1) * NEIGHBOURS - 1].value - from;
+        let width =
+            usize::try_from(furthest).map_or(WIDEST, |furthest| furthest.min(WIDEST - 1) + 1);
+        let beyond = sorted.partition_point(|run| {
+            let place = run.value.saturating_sub(from);
+            usize::try_from(place).is_ok_and(|place| place < width)
+        });
+        if beyond - first * NEIGHBOURS < width / SPARSEST {
+            return Self::new();
+        }
         Self {
             from,
-            counts: vec![0; usize::try_from(width).map_or(WIDEST, |width| width.min(WIDEST))],
+            counts: vec![0; width],
             distinct: 0,
         }
     }
@@ -88,13 +94,23 @@ impl Window {
     /// What was counted, in the order of value; the window is closed.
     pub(super) fn close(&mut self) -> Vec<Run> {
         let mut counted = Vec::with_capacity(self.distinct);
-        for (value, times) in (self.from..).zip(core::mem::take(self).counts) {
+        let Self { from, counts, .. } = core::mem::take(self);
+        for (place, times) in (0_u64..).zip(counts) {
             if times > 0 {
-                let times = times.into();
-                counted.push(Run { value, times });
+                counted.push(Run {
+                    value: from + place,
+                    times: times.into(),
+                });
             }
         }
         counted
+    }
+}
+
+fn is_close(neighbours: &[Run]) -> bool {
+    match neighbours {
+        [first, .., last] => last.value - first.value < (SPARSEST * neighbours.len()) as u64,
+        _ => false,
     }
 }
 
@@ -129,6 +145,26 @@ mod tests {
         let far = runs((0..10_000).map(|number| number * 1_000));
         assert!(!Window::over(&far).is_open());
         assert!(!Window::over(&runs(0..100)).is_open());
+    }
+
+    #[test]
+    fn clusters_far_from_each_other_have_no_window() {
+        let clusters = (0..256).chain(4_000_000..4_000_256);
+        assert!(!Window::over(&runs(clusters)).is_open());
+        let ends = (0..256).chain(u64::MAX - 255..=u64::MAX);
+        assert!(!Window::over(&runs(ends)).is_open());
+    }
+
+    #[test]
+    fn the_largest_values_are_counted_like_others() {
+        let mut window = Window::over(&runs(u64::MAX - 255..=u64::MAX));
+        assert!(window.count(u64::MAX, 2) && window.count(u64::MAX - 255, 1));
+        let counted: Vec<_> = window
+            .close()
+            .iter()
+            .map(|run| (run.value, run.times))
+            .collect();
+        assert_eq!(counted, [(u64::MAX - 255, 1), (u64::MAX, 2)]);
     }
 
     #[test]

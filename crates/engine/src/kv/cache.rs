@@ -202,9 +202,7 @@ impl KvCache {
             hits.is_empty() || table.is_empty(),
             "hits are the beginning of a table"
         );
-        for &hit in hits {
-            self.pool.share(hit);
-        }
+        self.pool.share(hits);
         table.keyed.extend_from_slice(hits);
         table.registered += self.tokens_in(hits.len());
         self.take(new);

@@ -126,7 +126,8 @@ impl BlockPool {
 
     /// Takes a free block for new content. Its key is to be forgotten before.
     pub(super) fn evict(&mut self, id: BlockId) {
-        self.unlink(id);
+        self.unlink(id, id);
+        self.free -= 1;
         self.blocks[id.index()].next = self.unused;
         self.unused = id;
     }
@@ -150,14 +151,37 @@ impl BlockPool {
         id
     }
 
-    /// Adds a reference to a cached block, taking it out of the free queue if it is there.
-    pub(super) fn share(&mut self, id: BlockId) {
-        if self.is_free(id) {
-            self.unlink(id);
-        } else {
-            self.shared += 1;
+    /// Adds a reference to each of these cached blocks, taking those out of the free queue that are there.
+    pub(super) fn share(&mut self, ids: &[BlockId]) {
+        let mut rest = ids;
+        while let [id, after @ ..] = rest {
+            if self.is_free(*id) {
+                rest = self.revive(*id, after);
+            } else {
+                self.blocks[id.index()].references += 1;
+                self.shared += 1;
+                rest = after;
+            }
         }
-        self.blocks[id.index()].references += 1;
+    }
+
+    /// Takes a block out of the free queue, with those of `others` that were released right before it: a prefix is
+    /// released from its end. The rest of them.
+    fn revive<'a>(&mut self, id: BlockId, mut others: &'a [BlockId]) -> &'a [BlockId] {
+        let mut first = id;
+        self.blocks[id.index()].references = 1;
+        self.free -= 1;
+        while let [other, after @ ..] = others
+            && self.blocks[first.index()].before == 0
+            && self.is_free(*other)
+            && self.blocks[other.index()].next == first
+        {
+            self.blocks[other.index()].references = 1;
+            self.free -= 1;
+            (first, others) = (*other, after);
+        }
+        self.unlink(first, id);
+        others
     }
 
     /// Drops a reference; a block that nobody holds any more goes to the end of the free queue.
@@ -200,18 +224,16 @@ impl BlockPool {
         *self = Self::new(self.free);
     }
 
-    fn unlink(&mut self, id: BlockId) {
+    /// Takes blocks out of the free queue, from the first to the last of some between which there are no others.
+    fn unlink(&mut self, first: BlockId, last: BlockId) {
         let Block {
-            previous,
-            next,
-            before,
-            ..
-        } = self.blocks[id.index()];
+            previous, before, ..
+        } = self.blocks[first.index()];
+        let next = self.blocks[last.index()].next;
         self.blocks[previous.index()].next = next;
         let next = &mut self.blocks[next.index()];
         next.previous = previous;
         next.before += before;
-        self.free -= 1;
     }
 }
 
@@ -262,14 +284,43 @@ mod tests {
         let (mut pool, [one, two]) = with_keys(1);
         pool.release(one);
         pool.append(2);
-        pool.share(one);
+        pool.share(&[one]);
         assert_eq!(order(&pool), [(3, None)]);
-        pool.share(one);
+        pool.share(&[one]);
         pool.release(one);
         assert_eq!((pool.free(), pool.shared()), (3, 0));
         pool.release(one);
         pool.release(two);
         assert_eq!(order(&pool), [(3, Some(one)), (0, Some(two)), (0, None)]);
+    }
+
+    #[test]
+    fn hits_that_lie_together_leave_the_queue_together() {
+        let (mut pool, [a, b, c, d]) = with_keys(1);
+        for id in [d, c] {
+            pool.release(id);
+        }
+        pool.append(2);
+        for id in [b, a] {
+            pool.release(id);
+        }
+        pool.share(&[b]);
+        pool.share(&[a, b, c]);
+        assert_eq!((pool.free(), pool.shared()), (4, 1));
+        assert_eq!(order(&pool), [(1, Some(d)), (2, None)]);
+        for id in [c, b, b, a] {
+            pool.release(id);
+        }
+        let all = [
+            (1, Some(d)),
+            (2, Some(c)),
+            (0, Some(b)),
+            (0, Some(a)),
+            (0, None),
+        ];
+        assert_eq!(order(&pool), all);
+        pool.share(&[a, b, c, d]);
+        assert_eq!((order(&pool), pool.free()), (vec![(3, None)], 3));
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub struct Scheduler {
     kv: KvCache,
     sequences: Vec<Option<Sequence>>,
     free_slots: Vec<Slot>,
-    /// Memory of those that have ended.
+    /// Memory of those that have ended, of no more than can run at a time.
     remains: Vec<Remains>,
     slots: HashMap<RequestId, Slot, FxBuildHasher>,
     running: Vec<Slot>,
@@ -438,7 +438,9 @@ impl Scheduler {
             self.parked.retain(|&other| other != slot);
         }
         self.unflushed = true;
-        self.remains.push(sequence.into_remains());
+        if self.remains.len() < self.seats {
+            self.remains.push(sequence.into_remains());
+        }
     }
 
     fn sequence(&self, slot: Slot) -> &Sequence {

@@ -81,11 +81,53 @@ impl Scorer for PrefixCacheScorer {
             _ => 0.0,
         };
         match cx.signals.prefix.uniform(&self.producer) {
-            // Nobody holds anything.
+            // All hold as much: most often nothing.
             Some(found) => scores.fill(score(Some(found))),
             None => score_each(candidates, scores, |position| {
                 score(attribute(column, position))
             }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use foretoken_des_kernel::{RngStreams, SimTime};
+    use foretoken_workload::{ContentId, Prompt, Request, RequestId, Segment};
+
+    use super::*;
+    use crate::signals::Signals;
+    use crate::view::{EndpointId, EndpointView};
+
+    fn scores(scorer: &mut PrefixCacheScorer, signals: &Signals) -> [f64; 3] {
+        let endpoints = [0, 1, 2].map(|id| EndpointView::new(EndpointId::new(id)));
+        let mut rng = RngStreams::new(1, 0).stream("scorer", 0);
+        let mut cx = GatewayContext::with_signals(SimTime::ZERO, &endpoints, signals, &mut rng);
+        let prompt = Prompt::new([Segment::new(ContentId::new(0), 256)]).expect("a short prompt");
+        let request = Request::new(RequestId::new(0), SimTime::ZERO, prompt, 1);
+        let mut scores = [7.0; 3];
+        scorer.score(&request.view(), &[0, 1, 2], &mut cx, &mut scores);
+        scores
+    }
+
+    #[test]
+    fn what_all_hold_alike_is_scored_as_if_it_were_written_one_by_one() {
+        for match_length_weight in [-1.0, 0.0, 0.4, 2.0] {
+            let mut scorer = PrefixCacheScorer {
+                match_length_weight,
+                ..PrefixCacheScorer::default()
+            };
+            for (matched, total) in [(0, 4), (3, 4), (0, 0)] {
+                let found = PrefixMatch::new(matched, total, 64);
+                let (mut uniform, mut written) = (Signals::new(), Signals::new());
+                uniform.prefix.begin_with(APPROXIMATE_PREFIX, 3, found);
+                written
+                    .prefix
+                    .begin(APPROXIMATE_PREFIX, 3)
+                    .fill(Some(found));
+                let pair = [&uniform, &written].map(|signals| scores(&mut scorer, signals));
+                assert_eq!(pair[0].map(f64::to_bits), pair[1].map(f64::to_bits));
+            }
         }
     }
 }

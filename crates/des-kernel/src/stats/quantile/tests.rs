@@ -122,6 +122,61 @@ fn counting_what_lies_close_together_changes_nothing() {
 }
 
 #[test]
+fn a_value_that_comes_more_often_than_a_counter_counts_is_not_lost() {
+    let mut values = Quantiles::from_iter(0..300_000);
+    assert!(values.window.is_open());
+    let often = (1 << 20) - 1;
+    for _ in 0..400_000 {
+        values.record_n(7, often);
+        values.record_n(9, often);
+    }
+    let seldom = values.runs().filter(|run| run.1 == 1).count();
+    assert_eq!(seldom, 300_000 - 2);
+    let most: Vec<_> = values.runs().filter(|run| run.1 > 1).collect();
+    let times = 400_000 * often + 1;
+    assert_eq!(most, [(7, times), (9, times)]);
+}
+
+#[test]
+fn what_is_recorded_together_is_recorded_one_by_one() {
+    let rows: [&[u64]; 5] = [&[5, 5, 6, 5], &[], &[5, u64::MAX, 5], &[5], &[1 << 50]];
+    for times in [0, 1, 3, 1 << 20, 1 << 40] {
+        let (mut together, mut alone) = (Quantiles::new(), Quantiles::new());
+        for row in rows {
+            together.record_each(row.iter().copied(), times);
+            row.iter().for_each(|&value| alone.record_n(value, times));
+        }
+        assert_eq!(together.tally(), alone.tally());
+        assert!(together.runs().eq(alone.runs()), "{times} times");
+    }
+}
+
+#[test]
+fn merging_decides_nothing_for_who_is_merged() {
+    let mut limited = Quantiles::limited(500);
+    (0..SMALL as u64 + 1).for_each(|number| limited.record(number % 400));
+    limited.extend(1_000..1_300);
+    let mut all = Quantiles::from_iter([2_000]);
+    all.merge(&limited);
+    assert!(all.is_exact() && !limited.is_exact());
+    assert_eq!(all.runs().count(), 701);
+}
+
+#[test]
+fn large_and_small_collections_merge_alike() {
+    let sizes = [0, 1, 100, 5_000, 300_000];
+    let of = |size: u64, from: u64| Quantiles::from_iter((0..size).map(|n| from + n * 3));
+    for (left, right) in sizes.into_iter().flat_map(|l| sizes.map(|r| (l, r))) {
+        let mut merged = of(left, 0);
+        merged.merge(&of(right, 3));
+        let both = (0..left)
+            .map(|n| (n * 3, 1))
+            .chain((0..right).map(|n| (3 + n * 3, 1)));
+        assert!(merged.runs().eq(told(both)), "{left} and {right}");
+    }
+}
+
+#[test]
 fn values_are_rounded_if_they_are_too_many_counted_or_not() {
     let all = told(many());
     for (limit, is_exact) in [(all.len(), true), (all.len() - 1, false)] {
