@@ -292,7 +292,7 @@ impl<S: MetricSink> World<S> {
         self.sink.on_occurrence(&occurrence);
         self.observe(gateway, &occurrence);
         let response = match ended {
-            None if !streamed => return,
+            None if !streamed || !self.gateways[gateway].component.hears_first_parts() => return,
             None => Response::FirstChunk,
             Some((ending, output_tokens)) => {
                 self.stand(id, Standing::Outside);

@@ -222,6 +222,12 @@ impl Gateway {
         }
     }
 
+    /// Whether anybody in it wants to know that the first part of an answer passes through; a host need not say so
+    /// otherwise.
+    pub fn hears_first_parts(&self) -> bool {
+        !self.producers.is_empty()
+    }
+
     /// Part of an answer passes through.
     pub fn responded(&mut self, now: SimTime, request: RequestId, response: Response) {
         for producer in &mut self.producers {
