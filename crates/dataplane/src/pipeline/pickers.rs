@@ -235,9 +235,13 @@ mod tests {
             for number in 0..200 {
                 let rng = RngStreams::new(3, 0).stream("picker", number);
                 let (mut one, mut all) = (rng.clone(), rng);
-                let totals: Vec<f64> = (0..=drawn.below(9))
-                    .map(|_| [0.0, -0.0, 0.5, 1.0][drawn.below(4) as usize])
-                    .collect();
+                let count = drawn.below(9);
+                let total = |_| {
+                    *drawn
+                        .choose(&[0.0, -0.0, 0.5, 1.0])
+                        .expect("there are four")
+                };
+                let totals: Vec<f64> = (0..=count).map(total).collect();
                 let (mut best, mut every) = (Vec::new(), Vec::new());
                 MaxScorePicker::new(1, ties).pick(&totals, &mut one, &mut best);
                 MaxScorePicker::new(100, ties).pick(&totals, &mut all, &mut every);

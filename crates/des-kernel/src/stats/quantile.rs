@@ -14,7 +14,7 @@ use crate::digits::sort_by_digits;
 /// Equal values share one entry of 16 bytes, so that memory follows the number of *distinct*
 /// values; unsorted ones take as much again at most, or 2 MB, and three times that while they are sorted. Values
 /// are sorted when a quantile is asked for, or when the unsorted ones outgrow the sorted. If most of many values
-/// lie close together, these are counted in the meantime, in 4 bytes for each number between the least and
+/// lie close together and come again, these are counted in the meantime, in 4 bytes for each number between the least and
 /// the greatest of them: 256 bytes for a distinct value at most, and 16 MB in all. Who asks often pays for that with
 /// up to twice the time. For quantiles in constant memory from the first value on use a [`Sketch`](super::Sketch).
 ///
@@ -283,11 +283,14 @@ impl Quantiles {
             self.window.count_most(&mut self.recent);
             self.tallied = self.recent.len();
         }
-        if self.recent.len() > SMALL / 2 {
+        let (entries, distinct) = (self.recent.len(), self.sorted.len());
+        if entries > SMALL / 2 {
             self.sort_recent();
-        }
-        if !self.window.is_open() && !self.rounded {
-            self.open_window();
+            // Counting is worth it for values that come again.
+            let new = self.sorted.len() - distinct;
+            if new < entries / 2 && !self.window.is_open() && !self.rounded {
+                self.open_window();
+            }
         }
         let distinct = self.sorted.len() + self.window.distinct();
         if self.limit.is_some_and(|limit| distinct > limit) {

@@ -105,9 +105,9 @@ mod tests {
         let mut cx = GatewayContext::with_signals(SimTime::ZERO, &endpoints, signals, &mut rng);
         let prompt = Prompt::new([Segment::new(ContentId::new(0), 256)]).expect("a short prompt");
         let request = Request::new(RequestId::new(0), SimTime::ZERO, prompt, 1);
-        let mut scores = [7.0; 3];
-        scorer.score(&request.view(), &[0, 1, 2], &mut cx, &mut scores);
-        scores
+        let mut row = [7.0; 3];
+        scorer.score(&request.view(), &[0, 1, 2], &mut cx, &mut row);
+        row
     }
 
     #[test]
